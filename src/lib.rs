@@ -1,0 +1,8 @@
+//! Dead Letter Office: captures dead-lettered messages into PostgreSQL and sends them home again.
+//!
+//! Modules in reading order: a message comes in through a source, a dialect reads it, capture writes it in
+//! batches through the store; replay claims rows and publishes them; http and the command line look and ask.
+
+pub mod dead_letter;
+pub mod dialect;
+pub mod message;

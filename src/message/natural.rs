@@ -1,0 +1,208 @@
+//! Headers as JSON for people and SQL: numbers as numbers, text as text.
+//!
+//! The reading form, not the exact one (that is [`super::wire`]): `T` becomes its number of seconds, bytes
+//! that are no UTF-8 or hold U+0000 become `{"$b64": "…"}`, a name that PostgreSQL cannot hold becomes
+//! `$b64:…`, NaN and infinities become strings, a repeated name an array of its values in order, and a
+//! value that is not taken apart `{"$amqp": "…"}`, and a value that the `traceback` column holds already becomes `{"$column": "traceback"}`.
+
+use std::collections::HashMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use super::{Headers, Text, Value};
+
+/// Writes `headers` as a JSON object. `traceback` is the text column that values are referred to.
+pub fn write(out: &mut Vec<u8>, headers: &Headers, traceback: Option<&str>) {
+    table(out, headers, traceback);
+}
+
+fn table(out: &mut Vec<u8>, headers: &Headers, traceback: Option<&str>) {
+    out.push(b'{');
+    for (index, (name, values)) in by_name(headers).into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        key(out, name);
+        out.push(b':');
+        match values.as_slice() {
+            [single] => value(out, single, traceback),
+            several => array(out, several.iter().copied(), traceback),
+        }
+    }
+    out.push(b'}');
+}
+
+/// Values by name, in the order in which names first appear. A record may carry tens of thousands of headers,
+/// so names are found by hash once the list is longer than a glance.
+fn by_name(headers: &Headers) -> Vec<(&Text, Vec<&Value>)> {
+    let mut grouped: Vec<(&Text, Vec<&Value>)> = Vec::with_capacity(headers.len());
+    let mut seen: HashMap<&Text, usize> = HashMap::new();
+    for (name, value) in headers.iter() {
+        let known =
+            if headers.len() <= 24 { grouped.iter().position(|(n, _)| *n == name) } else { seen.get(name).copied() };
+        match known {
+            Some(index) => grouped[index].1.push(value),
+            None => {
+                if headers.len() > 24 {
+                    seen.insert(name, grouped.len());
+                }
+                grouped.push((name, vec![value]));
+            }
+        }
+    }
+    grouped
+}
+
+fn array<'a>(out: &mut Vec<u8>, values: impl Iterator<Item = &'a Value>, traceback: Option<&str>) {
+    out.push(b'[');
+    for (index, item) in values.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        value(out, item, traceback);
+    }
+    out.push(b']');
+}
+
+fn key(out: &mut Vec<u8>, name: &Text) {
+    match name.as_sql() {
+        Some(name) => string(out, name),
+        None => string(out, &format!("$b64:{}", STANDARD.encode(name.as_bytes()))),
+    }
+}
+
+fn value(out: &mut Vec<u8>, value: &Value, traceback: Option<&str>) {
+    match value {
+        Value::Void => out.extend_from_slice(b"null"),
+        Value::Bool(v) => out.extend_from_slice(if *v { b"true" } else { b"false" }),
+        Value::I8(v) => int(out, *v),
+        Value::U8(v) => int(out, *v),
+        Value::I16(v) => int(out, *v),
+        Value::U16(v) => int(out, *v),
+        Value::I32(v) => int(out, *v),
+        Value::U32(v) => int(out, *v),
+        Value::I64(v) => int(out, *v),
+        Value::Timestamp(v) => int(out, *v),
+        Value::F32(v) => {
+            float(out, f64::from(*v), v.is_finite().then(|| zmij::Buffer::new().format_finite(*v).to_owned()))
+        }
+        Value::F64(v) => float(out, *v, v.is_finite().then(|| zmij::Buffer::new().format_finite(*v).to_owned())),
+        Value::Decimal { scale, value } => decimal(out, *scale, *value),
+        Value::Str(text) => bytes(out, text.as_bytes(), traceback),
+        Value::Bytes(raw) => bytes(out, raw, traceback),
+        Value::Array(values) => array(out, values.iter(), traceback),
+        Value::Opaque(raw) => {
+            out.extend_from_slice(b"{\"$amqp\":");
+            string(out, &STANDARD.encode(raw));
+            out.push(b'}');
+        }
+        Value::Table(headers) => table(out, headers, traceback),
+    }
+}
+
+fn int(out: &mut Vec<u8>, v: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(v).as_bytes());
+}
+
+fn float(out: &mut Vec<u8>, v: f64, finite: Option<String>) {
+    match finite {
+        Some(text) => out.extend_from_slice(text.as_bytes()),
+        None if v.is_nan() => out.extend_from_slice(b"\"NaN\""),
+        None if v > 0.0 => out.extend_from_slice(b"\"Infinity\""),
+        None => out.extend_from_slice(b"\"-Infinity\""),
+    }
+}
+
+fn decimal(out: &mut Vec<u8>, scale: u8, value: u32) {
+    let digits = format!("{value:0width$}", width = usize::from(scale) + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - usize::from(scale));
+    out.extend_from_slice(whole.as_bytes());
+    if !fraction.is_empty() {
+        out.push(b'.');
+        out.extend_from_slice(fraction.as_bytes());
+    }
+}
+
+fn bytes(out: &mut Vec<u8>, raw: &[u8], traceback: Option<&str>) {
+    if traceback.is_some_and(|t| super::wire::refers(raw, t)) {
+        out.extend_from_slice(b"{\"$column\":\"traceback\"}");
+        return;
+    }
+    match std::str::from_utf8(raw).ok().filter(|text| !text.contains('\0')) {
+        Some(text) => string(out, text),
+        None => {
+            out.extend_from_slice(b"{\"$b64\":");
+            string(out, &STANDARD.encode(raw));
+            out.push(b'}');
+        }
+    }
+}
+
+/// A JSON string. Control characters are the only ones JSON needs escaped beside quote and backslash.
+fn string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    for (index, byte) in bytes.iter().enumerate() {
+        if *byte >= 0x20 && *byte != b'"' && *byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[from..index]);
+        from = index + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            other => out.extend_from_slice(format!("\\u{other:04x}").as_bytes()),
+        }
+    }
+    out.extend_from_slice(&bytes[from..]);
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(headers: &Headers) -> serde_json::Value {
+        let mut out = Vec::new();
+        write(&mut out, headers, None);
+        serde_json::from_slice(&out).expect("the natural form is JSON")
+    }
+
+    #[test]
+    fn values_read_as_a_person_expects() {
+        let headers: Headers = [
+            ("n".into(), Value::I64(-5)),
+            ("f".into(), Value::F32(1.5)),
+            ("nan".into(), Value::F64(f64::NAN)),
+            ("dec".into(), Value::Decimal { scale: 2, value: 5 }),
+            ("raw".into(), Value::Str(Text::from(vec![0xff, 0x00]))),
+            ("nul".into(), Value::Bytes(vec![0, 0, 0, 3])),
+            ("q".into(), Value::Str("a\"\\\u{1}\n".into())),
+            (Text::from(vec![0xff]), Value::Void),
+            ("r".into(), Value::Bool(true)),
+            ("r".into(), Value::Void),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(
+            json(&headers),
+            serde_json::json!({
+                "n": -5, "f": 1.5, "nan": "NaN", "dec": 0.05, "raw": {"$b64": "/wA="}, "nul": {"$b64": "AAAAAw=="},
+                "q": "a\"\\\u{1}\n", "$b64:/w==": null, "r": [true, null]
+            })
+        );
+    }
+
+    #[test]
+    fn a_value_the_traceback_column_holds_is_referred_to() {
+        let trace = "x".repeat(200);
+        let headers: Headers = [("t".into(), Value::Str(trace.as_str().into()))].into_iter().collect();
+        let mut out = Vec::new();
+        write(&mut out, &headers, Some(&trace));
+        assert_eq!(out, br#"{"t":{"$column":"traceback"}}"#);
+    }
+}
