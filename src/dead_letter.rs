@@ -174,6 +174,14 @@ impl Notes {
     }
 }
 
+/// By what a message is known elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ids {
+    pub message_id: Option<String>,
+    pub correlation_id: Option<String>,
+    pub trace_id: Option<String>,
+}
+
 /// What every letter of one source has in common.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SourceInfo {
@@ -195,6 +203,7 @@ pub struct DeadLetter {
     pub captured: CapturedFrom,
     pub message: RawMessage,
     pub reading: Reading,
+    pub ids: Ids,
     pub status: Status,
     /// The first letter whose replay this is the return of.
     pub replay_of: Option<i64>,
