@@ -4,6 +4,7 @@
 //! batches through the store; replay claims rows and publishes them; http and the command line look and ask.
 
 pub mod capture;
+pub mod amqp;
 pub mod dead_letter;
 pub mod dialect;
 pub mod message;
