@@ -13,7 +13,10 @@ use prometheus::{
     TextEncoder, core::Collector, histogram_opts, opts, proto::MetricFamily,
 };
 
-use crate::store::{Stored, WriteError};
+use crate::{
+    source::LedgerError,
+    store::{Stored, WriteError},
+};
 
 const SECONDS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -183,6 +186,7 @@ impl Metrics {
             lag_seconds: self.lag_seconds.clone(),
             blocked: AtomicBool::new(false),
             last_complaint: Mutex::new(None),
+            trouble: Mutex::new(Some("not connected yet".to_owned())),
         }))
     }
 
@@ -279,6 +283,7 @@ struct Series {
     lag_seconds: GaugeVec,
     blocked: AtomicBool,
     last_complaint: Mutex<Option<Instant>>,
+    trouble: Mutex<Option<String>>,
 }
 
 fn add(counters: &[(&'static str, IntCounter)], reason: &str, n: usize) {
@@ -330,8 +335,22 @@ impl SourceMetrics {
         self.0.inflight_bytes.sub(bytes as i64);
     }
 
-    pub fn up(&self, up: bool) {
-        self.0.up.set(i64::from(up));
+    /// Connected and receiving.
+    pub fn up(&self) {
+        self.0.up.set(1);
+        *self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Not receiving, and why.
+    pub fn down(&self, why: String) {
+        self.0.up.set(0);
+        *self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    /// Why the source is not receiving.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     #[must_use]
@@ -360,17 +379,27 @@ impl SourceMetrics {
         self.0.blocked.load(Ordering::Acquire)
     }
 
-    /// A batch could not be written; it is tried again after `pause`. Said once, then every half minute.
+    /// A batch could not be written; it is tried again after `pause`.
     pub fn unwritable(&self, error: &WriteError, pause: Duration) {
         add(&self.0.write_errors, error.kind(), 1);
+        let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+        self.complain(error.kind(), &cause, pause);
+    }
+
+    /// The store could not be asked whether a batch may be written; asked again after `pause`.
+    pub fn unreachable(&self, error: &LedgerError, pause: Duration) {
+        add(&self.0.write_errors, "unavailable", 1);
+        self.complain("unavailable", &error.0.to_string(), pause);
+    }
+
+    /// Said once, then every half minute.
+    fn complain(&self, reason: &str, error: &str, pause: Duration) {
         let first = !self.0.blocked.swap(true, Ordering::AcqRel);
         let mut last = self.0.last_complaint.lock().unwrap_or_else(PoisonError::into_inner);
-        if !first && last.is_some_and(|at| at.elapsed() < Duration::from_secs(30)) {
-            return;
+        if first || last.is_none_or(|at| at.elapsed() >= Duration::from_secs(30)) {
+            *last = Some(Instant::now());
+            tracing::warn!(source = %self.0.source, reason, error, retry_in = ?pause, "the database takes no rows; the batch is kept");
         }
-        *last = Some(Instant::now());
-        let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-        tracing::warn!(source = %self.0.source, reason = error.kind(), error = %source, retry_in = ?pause, "{error}; the batch is kept");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sources: where dead letters come from. This page is enough to write another broker.
 
 pub mod memory;
+pub mod rabbitmq;
 pub mod session;
 
 use std::sync::Arc;
@@ -30,15 +31,23 @@ pub struct Delivery {
     pub token: AckToken,
 }
 
-/// Why a source cannot go on for the moment. It mends itself: call [`Source::recv`] again.
+/// Why nothing more comes.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The source was closed; nothing more will come.
     #[error("source is closed")]
     Closed,
-    /// Not even trying again will help until a person changes something; tried again all the same, slowly.
-    #[error("{0}")]
-    NeedsPerson(String),
+}
+
+/// Why there is no proof.
+#[derive(Debug, thiserror::Error)]
+pub enum Unclaimed {
+    /// The broker has the messages again; they are to be dropped.
+    #[error("the session is over")]
+    SessionOver,
+    /// The store cannot be asked at the moment.
+    #[error(transparent)]
+    Later(LedgerError),
 }
 
 /// What became of tokens given to [`Source::ack`].
@@ -79,11 +88,12 @@ pub trait Source: Send {
     /// Proof for the store that these deliveries, in the order received, are this source's to write. `None` when
     /// their session is over: the broker has them again, and they are to be dropped.
     ///
-    /// Called once before a batch is written, and again when the store answers that the proof is out of date.
+    /// Called once before a batch is written. Answers at once.
     async fn claim(&mut self, batch: &[Delivery]) -> Option<Claim>;
 
-    /// [`Source::claim`] once more for a batch whose claim was refused as out of date.
-    async fn reclaim(&mut self, claim: Claim) -> Option<Claim>;
+    /// [`Source::claim`] once more, for a batch whose claim wants more proof than could be given at once, or was
+    /// refused as out of date. May ask broker and store.
+    async fn reclaim(&mut self, claim: Claim) -> Result<Claim, Unclaimed>;
 
     /// Tells the broker that these are stored. Tokens of an older session are dropped and counted, not sent.
     async fn ack(&mut self, tokens: Vec<AckToken>) -> Acked;

@@ -84,9 +84,6 @@ impl<'a> Pipeline<'a> {
                 run = source.recv(room), if open && room > 0 => match run {
                     Ok(run) => self.take_in(source, run, room).await,
                     Err(SourceError::Closed) => open = false,
-                    Err(SourceError::NeedsPerson(why)) => {
-                        tracing::error!(source = %source.info().name, "{why}");
-                    }
                 }
             }
         }

@@ -13,14 +13,14 @@ use super::{batch::Batch, letter::compose};
 use crate::{
     dead_letter::{DeadLetter, SourceInfo},
     metrics::SourceMetrics,
-    source::{AckToken, Claim},
+    source::{AckToken, Claim, Unclaimed},
     store::{PgStore, Stored, WriteError, error},
 };
 
 /// Asks the pipeline, which has the source, for a fresh claim.
 pub(super) struct Reclaim {
     pub(super) claim: Claim,
-    pub(super) reply: oneshot::Sender<Option<Claim>>,
+    pub(super) reply: oneshot::Sender<Result<Claim, Unclaimed>>,
 }
 
 /// How a batch ended.
@@ -82,6 +82,9 @@ impl Writer {
         let mut pauses = pauses();
         let mut refused: Option<String> = None;
         loop {
+            if claim.is_partial() {
+                *claim = self.reclaim(claim.clone()).await?;
+            }
             let outcome = match (&refused, letters.len()) {
                 (Some(why), 1) => {
                     self.unless_stopped(self.turn.cancelled()).await?;
@@ -113,10 +116,22 @@ impl Writer {
         }
     }
 
+    /// A claim that can be committed with; `None` when the batch is not ours any more.
     async fn reclaim(&self, claim: Claim) -> Option<Claim> {
-        let (reply, answer) = oneshot::channel();
-        self.reclaims.send(Reclaim { claim, reply }).await.ok()?;
-        self.unless_stopped(answer).await?.ok()?
+        let mut pauses = pauses();
+        loop {
+            let (reply, answer) = oneshot::channel();
+            self.reclaims.send(Reclaim { claim: claim.clone(), reply }).await.ok()?;
+            match self.unless_stopped(answer).await?.ok()? {
+                Ok(claim) => return Some(claim),
+                Err(Unclaimed::SessionOver) => return None,
+                Err(Unclaimed::Later(error)) => {
+                    let pause = pauses.next().unwrap_or(PAUSE_MAX);
+                    self.metrics.unreachable(&error, pause);
+                    self.unless_stopped(tokio::time::sleep(pause)).await?;
+                }
+            }
+        }
     }
 
     async fn unless_stopped<T>(&self, wait: impl Future<Output = T>) -> Option<T> {

@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{AckToken, Acked, Claim, Delivery, Source, SourceError};
+use super::{AckToken, Acked, Claim, Delivery, Source, SourceError, Unclaimed};
 use crate::{
     dead_letter::{CapturedFrom, SourceInfo},
     message::RawMessage,
@@ -129,8 +129,8 @@ impl Source for MemorySource {
         batch.iter().all(|d| d.token.session == session).then_some(Claim::None)
     }
 
-    async fn reclaim(&mut self, claim: Claim) -> Option<Claim> {
-        Some(claim)
+    async fn reclaim(&mut self, claim: Claim) -> Result<Claim, Unclaimed> {
+        Ok(claim)
     }
 
     async fn ack(&mut self, tokens: Vec<AckToken>) -> Acked {

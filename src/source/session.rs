@@ -109,6 +109,7 @@ impl Session {
         SessionClaim {
             session: Arc::clone(self),
             epoch: self.epoch.load(Ordering::Acquire),
+            raise: false,
             acked_tag: i64::try_from(acked_tag).unwrap_or(i64::MAX),
             floor_id,
         }
@@ -163,6 +164,8 @@ impl Marks {
 pub struct SessionClaim {
     pub session: Arc<Session>,
     pub epoch: i64,
+    /// The batch holds redelivered messages: before it is written the epoch has to be raised.
+    pub raise: bool,
     /// Acks up to this tag are known to have reached the broker.
     pub acked_tag: i64,
     /// Rows of this session that are not known to be acked have a greater id.
@@ -175,6 +178,14 @@ pub enum Claim {
     /// Nothing to check: every delivery is new.
     None,
     Session(SessionClaim),
+}
+
+impl Claim {
+    /// Whether [`super::Source::reclaim`] has to complete it before anything is written.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        matches!(self, Self::Session(claim) if claim.raise)
+    }
 }
 
 #[cfg(test)]
