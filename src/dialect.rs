@@ -4,14 +4,17 @@
 //! [`home`] makes the publish that sends a letter back.
 //!
 //! A new dialect is a file with a unit struct that implements [`Dialect`], its `mod` line, and its line in
-//! [`REGISTRY`]. What every dialect needs is in `deaths` (RabbitMQ's own history of a message) and
-//! `text`; what holds for every message whatever the dialect is in `properties`, `strip` and `ids`.
+//! [`REGISTRY`]. What every dialect needs is in `deaths` (RabbitMQ's own history of a message), `java_trace`
+//! and `text`; what holds for every message whatever the dialect is in `properties`, `strip` and `ids`.
 
 mod deaths;
 mod home;
 mod ids;
+mod java_trace;
 mod ladder;
 mod properties;
+mod spring_amqp;
+mod spring_cloud_stream_rabbit;
 mod strip;
 mod text;
 mod x_death;
@@ -53,7 +56,8 @@ pub trait Dialect: Sync {
 /// Every dialect, in the order in which they are asked: envelopes, then frameworks that republish with
 /// headers of their own, then task queues that ride on RabbitMQ's dead-lettering, then RabbitMQ itself.
 /// A narrower dialect stands before the one it is a special case of.
-static REGISTRY: &[&dyn Dialect] = &[&x_death::XDeath];
+static REGISTRY: &[&dyn Dialect] =
+    &[&spring_cloud_stream_rabbit::SpringCloudStreamRabbit, &spring_amqp::SpringAmqp, &x_death::XDeath];
 
 /// Reads a message. Never fails: unknown stays unknown, and an unrecognised message has no dialect.
 ///
@@ -155,6 +159,13 @@ mod tests {
         RawMessage::amqp(AmqpProperties::default(), headers, "{}")
     }
 
+    fn death(queue: &str) -> Value {
+        let mut table = Headers::new();
+        table.push("queue", Value::Str(queue.into()));
+        table.push("reason", Value::Str("rejected".into()));
+        Value::Array(vec![Value::Table(table)])
+    }
+
     #[test]
     fn dialect_names_are_unique() {
         let names: HashSet<_> = REGISTRY.iter().map(|dialect| dialect.name()).collect();
@@ -176,5 +187,41 @@ mod tests {
 
         assert_eq!(reading.dialect, None);
         assert_eq!(reading.notes.to_json(), r#"{"doubts":["x-death is no list"]}"#);
+    }
+
+    #[test]
+    fn the_second_dialect_is_kept_in_the_notes_with_what_it_says_differently() {
+        let message = message(vec![
+            ("x-original-exchange", Value::Str("shop".into())),
+            ("x-original-routingKey", Value::Str("created".into())),
+            ("x-exception-message", Value::Str("no stock".into())),
+            ("x-death", death("errors")),
+        ]);
+
+        let reading = read(&message, &CapturedFrom::default());
+
+        assert_eq!(reading.dialect, Some("spring-amqp"));
+        assert_eq!(
+            reading.notes.get("secondary").map(Json::to_string).as_deref(),
+            Some(
+                r#"[{"dialect":"rabbitmq-native","origin_queue":"errors","consumer":"errors","error_message":"rejected","attempts":1}]"#
+            )
+        );
+    }
+
+    #[test]
+    fn a_header_of_a_known_family_that_we_do_not_know_is_noted() {
+        let message = message(vec![
+            ("x-original-exchange", Value::Str("shop".into())),
+            ("x-original-routingKey", Value::Str("created".into())),
+            ("x-exception-host", Value::Str("web-1".into())),
+        ]);
+
+        let reading = read(&message, &CapturedFrom::default());
+
+        assert_eq!(
+            reading.notes.get("unknown_headers").map(Json::to_string).as_deref(),
+            Some(r#"["x-exception-host"]"#)
+        );
     }
 }

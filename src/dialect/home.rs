@@ -225,6 +225,21 @@ mod tests {
     }
 
     #[test]
+    fn the_leftovers_of_every_dialect_that_recognises_the_message_go() {
+        let mut message = rejected("shop", b"created", "billing");
+        message.headers.push("x-original-exchange", Value::Str("shop".into()));
+        message.headers.push("x-original-routingKey", Value::Str("created".into()));
+        message.headers.push("tenant", Value::Str("eu-1".into()));
+
+        let stored = Origin { queue: Some("billing".into()), ..Origin::default() };
+        let publish =
+            home(Some("rabbitmq-native"), message, &CapturedFrom::default(), &stored, &Target::Queue).unwrap();
+
+        let left: Vec<_> = publish.message.headers.iter().filter_map(|(name, _)| name.as_str()).collect();
+        assert_eq!(left, ["tenant"]);
+    }
+
+    #[test]
     fn a_second_stamp_replaces_the_first() {
         let mut message = plain(&[("tenant", "eu-1")]);
         stamp(&mut message, 7, "first");
