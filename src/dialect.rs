@@ -8,11 +8,15 @@
 //! and `text`; what holds for every message whatever the dialect is in `properties`, `strip` and `ids`.
 
 mod deaths;
+#[cfg(test)]
+mod fixtures;
 mod home;
 mod ids;
 mod java_trace;
 mod ladder;
 mod properties;
+#[cfg(test)]
+mod proptests;
 mod spring_amqp;
 mod spring_cloud_stream_rabbit;
 mod strip;
