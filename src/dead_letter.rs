@@ -9,6 +9,11 @@ use serde_json::{Map, Value as Json};
 
 use crate::message::{RawMessage, Text};
 
+/// Header of a replay: the letter's id.
+pub const LETTER_ID: &str = "dlo-letter-id";
+/// Header of a replay: the token of the attempt. RabbitMQ reads names with `x-` itself, so ours do not start so.
+pub const REPLAY_ID: &str = "dlo-replay-id";
+
 /// Column `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

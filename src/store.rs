@@ -7,7 +7,7 @@ pub mod json;
 mod ledger;
 pub mod migrate;
 pub mod partitions;
-pub mod returns;
+mod returns;
 mod row;
 pub mod write;
 

@@ -6,12 +6,9 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::{
-    dead_letter::{DeadLetter, Status},
+    dead_letter::{DeadLetter, REPLAY_ID, Status},
     message::Text,
 };
-
-/// The header that carries a replay's token.
-pub const REPLAY_ID_HEADER: &str = "dlo-replay-id";
 
 struct Sent {
     first: i64,
@@ -62,7 +59,7 @@ pub(super) async fn recognise(
 }
 
 fn token(letter: &DeadLetter) -> Option<Uuid> {
-    letter.message.headers.get_last(REPLAY_ID_HEADER)?.as_str()?.parse().ok()
+    letter.message.headers.get_last(REPLAY_ID)?.as_str()?.parse().ok()
 }
 
 async fn sent(connection: &mut PgConnection, tokens: &[Uuid]) -> Result<HashMap<Uuid, Sent>, sqlx::Error> {
