@@ -6,4 +6,5 @@
 
 pub mod codec;
 pub mod convert;
+pub mod raw;
 pub mod uri;
