@@ -5,6 +5,7 @@
 //! byte-exact [`codec`].
 
 pub mod codec;
+pub mod connection;
 pub mod convert;
 pub mod raw;
 pub mod uri;

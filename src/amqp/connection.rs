@@ -2,10 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lapin::{Channel, Connection, ConnectionProperties, tcp::{OwnedIdentity, OwnedTLSConfig}};
+use lapin::{
+    Channel, Connection, ConnectionProperties,
+    tcp::{OwnedIdentity, OwnedTLSConfig},
+};
 use tokio::{sync::Mutex, time::timeout};
 
-use super::{raw::{ConnectOptions, RawClient, RawError, TlsOptions}, uri::{AddressError, BrokerAddress}};
+use super::{
+    raw::{ConnectOptions, RawClient, RawError, TlsOptions},
+    uri::{AddressError, BrokerAddress},
+};
 
 /// For the whole of connecting to one host.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
@@ -116,7 +122,8 @@ impl Broker {
 
     /// A connection that reads what lapin's types cannot hold, to the first host that answers.
     pub async fn raw(&self, within: Duration) -> Result<RawClient, RawError> {
-        let options = ConnectOptions { connection_name: format!("{} (raw)", self.connection_name), tls: self.tls.clone() };
+        let options =
+            ConnectOptions { connection_name: format!("{} (raw)", self.connection_name), tls: self.tls.clone() };
         let mut last = RawError::ClosedByUs;
         for address in &self.addresses {
             match RawClient::connect(address, &options, within).await {

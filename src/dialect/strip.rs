@@ -1,7 +1,7 @@
 //! What brokers write into messages, and we. It goes before every replay, whatever the dialect: a broker or a
 //! consumer that finds it again takes the message for one that failed, looped or was delayed before.
 
-use super::{LETTER_ID, REPLAY_ID};
+use crate::dead_letter::{LETTER_ID, REPLAY_ID};
 use crate::message::Headers;
 
 /// Removes what RabbitMQ wrote.

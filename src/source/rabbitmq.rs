@@ -77,9 +77,12 @@ enum OpenError {
     Link(#[from] LinkError),
     #[error(transparent)]
     Raw(#[from] RawError),
-    #[error("{0}: {}", .0.0)]
-    Ledger(#[from] LedgerError),
-    #[error("no answer from the broker to {0} within {} s", ANSWER_DEADLINE.as_secs())]
+    #[error("{error}: {}", error.0)]
+    Ledger {
+        #[from]
+        error: LedgerError,
+    },
+    #[error("the broker does not answer to {0}")]
     Silent(&'static str),
 }
 

@@ -180,7 +180,7 @@ impl Transaction {
 
     /// The fence and the COMMIT in one message: a client frozen between the two would hold a lock others wait for.
     async fn commit(&mut self, claim: &Claim, claimed: &[(i64, Vec<i64>)]) -> Result<(), WriteError> {
-        let Claim::Session(SessionClaim { session, epoch, acked_tag, floor_id }) = claim else {
+        let Claim::Session(SessionClaim { session, epoch, acked_tag, floor_id, .. }) = claim else {
             within(self.connection().execute("COMMIT")).await?;
             return Ok(());
         };

@@ -46,7 +46,7 @@ pub(super) enum LinkError {
     Lapin(#[from] lapin::Error),
     #[error("{0}")]
     Raw(#[from] RawError),
-    #[error("no answer from the broker to {0} within {} s", ANSWER_DEADLINE.as_secs())]
+    #[error("the broker does not answer to {0}")]
     Silent(&'static str),
     #[error("delivery tag {got} follows {last}: deliveries were lost on the way; none after it is acked")]
     Gap { last: u64, got: u64 },
@@ -106,11 +106,11 @@ impl Link {
     pub(super) async fn next(&mut self, prefetch: &mut Prefetch) -> Result<Received, LinkError> {
         loop {
             let received = match &mut self.client {
-                Client::Lapin { consumer, draining, channel, queue } => match (consumer.next().await, &draining) {
+                Client::Lapin { consumer, draining, channel, queue } => match (consumer.next().await, &*draining) {
                     (Some(delivery), _) => from_lapin(delivery.map_err(classify)?),
                     (None, Some(wanted)) => {
                         // The old consumer is drained: the next window may open.
-                        let wanted = **wanted;
+                        let wanted = *wanted;
                         *consumer = consume(channel, queue, wanted).await?;
                         *draining = None;
                         prefetch.set(wanted);

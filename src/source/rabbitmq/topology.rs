@@ -82,7 +82,9 @@ impl Queue {
     fn arguments(&self) -> FieldTable {
         let mut arguments = FieldTable::default();
         match self.queue_type {
-            QueueType::Classic => arguments.insert("x-queue-type".into(), AMQPValue::LongString("classic".into())),
+            QueueType::Classic => {
+                arguments.insert("x-queue-type".into(), AMQPValue::LongString("classic".into()));
+            }
             QueueType::Quorum => {
                 arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
                 arguments.insert("x-delivery-limit".into(), AMQPValue::LongLongInt(DELIVERY_LIMIT));
