@@ -5,8 +5,11 @@
 
 pub mod amqp;
 pub mod capture;
+pub mod cli;
+pub mod clock;
 pub mod dead_letter;
 pub mod dialect;
+pub mod http;
 pub mod message;
 pub mod metrics;
 pub mod policy;
