@@ -3,6 +3,7 @@
 //! Modules in reading order: a message comes in through a source, a dialect reads it, capture writes it in
 //! batches through the store; replay claims rows and publishes them; http and the command line look and ask.
 
+pub mod config;
 pub mod dead_letter;
 pub mod dialect;
 pub mod message;
