@@ -59,7 +59,7 @@ pub use owners::Owner;
 pub use replay::{InDoubt, Replay};
 pub use retention::Retention;
 pub use routes::Route;
-pub use rules::{Act, Headers, Match, Rule};
+pub use rules::{Act, Headers, Match, RetryPolicy, Rule};
 pub use scalar::{
     ByteSize, Compare, Count, Duration, Glob, Globs, Listen, Pem, Percent, REDACTED, Rate, Secret, Start, Topic,
 };

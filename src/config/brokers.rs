@@ -15,6 +15,7 @@ pub use rabbitmq::Rabbitmq;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
 #[schemars(with = "Written")]
+#[expect(clippy::large_enum_variant, reason = "a process has a handful of brokers")]
 pub enum Broker {
     Rabbitmq(Rabbitmq),
     Kafka(Kafka),

@@ -5,14 +5,15 @@ use std::path::Path as FilePath;
 use super::{
     Environment,
     fault::Fault,
-    tree::{Node, Path, Value},
+    tree::{At, Node, Path, Value},
 };
 
 /// Expands every scalar of the tree; what cannot be expanded stays as written and is reported with its path.
 /// Relative paths start `beside` the configuration file.
 pub(super) fn expand(tree: &mut Node, env: Environment<'_>, beside: &FilePath) -> Vec<Fault> {
     let mut faults = Vec::new();
-    Expander { env, beside }.node(tree, &Path::default(), &mut faults);
+    let at = tree.at;
+    Expander { env, beside }.node(tree, at, &Path::default(), &mut faults);
     faults
 }
 
@@ -22,21 +23,23 @@ struct Expander<'a> {
 }
 
 impl Expander<'_> {
-    fn node(&self, node: &mut Node, path: &Path, faults: &mut Vec<Fault>) {
+    /// `at` is where the key stands, or the item of a list.
+    fn node(&self, node: &mut Node, at: At, path: &Path, faults: &mut Vec<Fault>) {
         match &mut node.value {
             Value::Scalar(scalar) if scalar.text.contains("${") => match self.text(&scalar.text) {
                 Ok(text) => scalar.written = Some(std::mem::replace(&mut scalar.text, text)),
-                Err(message) => faults.push(Fault::new(path.clone(), node.at, message)),
+                Err(message) => faults.push(Fault::new(path.clone(), at, message)),
             },
             Value::Scalar(_) | Value::Absent => {}
             Value::List(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.node(item, &path.clone().index(index), faults);
+                    let at = item.at;
+                    self.node(item, at, &path.clone().index(index), faults);
                 }
             }
             Value::Map(entries) => {
                 for entry in entries {
-                    self.node(&mut entry.node, &path.clone().key(&entry.key), faults);
+                    self.node(&mut entry.node, entry.at, &path.clone().key(&entry.key), faults);
                 }
             }
         }

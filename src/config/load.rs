@@ -13,6 +13,7 @@ use super::{
     fault::Fault,
     pending,
     read::{Reading, read},
+    sources::Source,
     tree::{At, Node, Path},
     yaml,
 };
@@ -113,6 +114,7 @@ impl Config {
         if !faults.is_empty() {
             return Err(ConfigErrors::new(file, faults));
         }
+        config.sources.iter_mut().for_each(Source::spell_out);
         checks.warnings.extend(pending::warnings(tree));
         let warnings = checks.warnings.iter().map(|warning| warning.line(file)).collect();
         config.loaded = Loaded { file: file.map(str::to_owned), warnings };

@@ -37,7 +37,8 @@ const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 impl Log {
     pub(super) fn check(&self, checks: &mut Checks<'_>) {
         // A bare word that is no level is taken for the name of a module by the filter: no error, and no log.
-        let bare = self.level.split(',').map(str::trim).find(|part| !part.contains(['=', ':', '[']) && !is_level(part));
+        let is_wrong = |part: &&str| part.contains(['/', '@']) || !part.contains(['=', ':', '[']) && !is_level(part);
+        let bare = self.level.split(',').map(str::trim).find(is_wrong);
         let fault = bare.or_else(|| EnvFilter::try_new(&self.level).is_err().then_some(self.level.as_str()));
         if let Some(fault) = fault {
             let given = shown(fault).unwrap_or_default();

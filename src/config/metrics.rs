@@ -20,8 +20,12 @@ impl Default for Metrics {
 impl Metrics {
     pub(super) fn check(&self, http: &Http, checks: &mut Checks<'_>) {
         if self.listen.collides(http.listen) {
-            let message = format!("given {}; http.listen is {}, and both need a port", self.listen, http.listen);
-            checks.fault("metrics.listen", message);
+            let message = format!(
+                "metrics.listen is {} and http.listen is {}; choose another port for one",
+                self.listen, http.listen
+            );
+            let written = checks.is_given(&"metrics.listen".into());
+            checks.fault(if written { "metrics.listen" } else { "http.listen" }, message);
         }
     }
 }

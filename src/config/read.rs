@@ -102,8 +102,16 @@ impl Error {
                 format!("{}allowed: {all}{hint}", given())
             }
             Problem::Missing(name) => format!("`{name}` is required here"),
+            // A text in the place of a section may be anything, a secret too.
+            Problem::Type(expected) if expected.starts_with("a section") || expected == "a list" => {
+                let is_text = tree.find(path).is_some_and(|node| node.scalar().is_some());
+                format!("{}allowed: {expected}", if is_text { "given a text; ".to_owned() } else { given() })
+            }
             Problem::Type(expected) => format!("{}allowed: {expected}", given()),
-            Problem::Other(message) => format!("{}{message}", given()),
+            Problem::Other(message) => {
+                let is_text = tree.find(path).is_some_and(|node| matches!(node.value, Value::Scalar(_)));
+                format!("{}{message}", if is_text { given() } else { String::new() })
+            }
         }
     }
 }

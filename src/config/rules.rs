@@ -28,14 +28,15 @@ pub struct Rule {
     /// What happens.
     pub act: Act,
     /// RETRY: how long to wait before each attempt; the last one repeats.
-    #[serde(default = "backoff")]
-    pub backoff: Vec<Duration>,
-    /// RETRY: after this many attempts the letter is DEAD.
-    #[serde(default = "max_attempts")]
-    pub max_attempts: Count<1, 1000>,
-    /// RETRY: how much each wait is shortened or lengthened by chance.
-    #[serde(default = "jitter")]
-    pub jitter: Percent,
+    /// 1m, 5m and 1h unless said otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Vec<Duration>>,
+    /// RETRY: after this many attempts the letter is DEAD; 5 unless said otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<Count<1, 1000>>,
+    /// RETRY: how much each wait is shortened or lengthened by chance; 10% unless said otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Percent>,
     /// FORWARD: where to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Destination>,
@@ -60,14 +61,24 @@ pub enum Act {
     Tag,
 }
 
-fn backoff() -> Vec<Duration> {
-    vec![Duration::secs(60), Duration::secs(300), Duration::secs(3600)]
+/// How a RETRY rule tries again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryPolicy {
+    /// How long to wait before each attempt; the last one repeats. Never empty once checked.
+    pub backoff: Vec<Duration>,
+    pub max_attempts: u32,
+    pub jitter: Percent,
 }
 
-fn max_attempts() -> Count<1, 1000> {
-    const { Count::new(5) }
-}
-
-fn jitter() -> Percent {
-    const { Percent::new(10) }
+impl Rule {
+    /// How to try again; `None` where the rule does something else.
+    #[must_use]
+    pub fn retry(&self) -> Option<RetryPolicy> {
+        let backoff = || vec![Duration::secs(60), Duration::secs(300), Duration::secs(3600)];
+        (self.act == Act::Retry).then(|| RetryPolicy {
+            backoff: self.backoff.clone().unwrap_or_else(backoff),
+            max_attempts: self.max_attempts.map_or(5, Count::get),
+            jitter: self.jitter.unwrap_or(const { Percent::new(10) }),
+        })
+    }
 }

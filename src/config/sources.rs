@@ -113,6 +113,15 @@ pub enum Place<'a> {
 }
 
 impl Source {
+    /// Writes out the defaults that depend on the kind of source, for those who read the configuration in effect.
+    pub(super) fn spell_out(&mut self) {
+        match self.place() {
+            Place::Queue { exchange: Some(_), queue_type, .. } => self.queue_type = Some(queue_type),
+            Place::Queue { exchange: None, .. } => {}
+            Place::Topics { group, start, .. } => (self.group, self.start) = (Some(group.to_owned()), Some(start)),
+        }
+    }
+
     /// Where this source captures from. A checked source has either a queue or topics.
     #[must_use]
     pub fn place(&self) -> Place<'_> {

@@ -1,6 +1,12 @@
 //! The whole configuration, from text to `Config` and to what is said about it.
 
 mod contract;
+mod environment;
+mod errors;
+mod properties;
+mod published;
+mod references;
+mod secrets;
 
 use std::{collections::HashMap, path::Path};
 

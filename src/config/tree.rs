@@ -54,7 +54,7 @@ pub(super) enum Step {
 }
 
 /// The way from the root to a value, shown as `sources[1].queue_type`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Path(pub(super) Vec<Step>);
 
 impl Path {
@@ -106,6 +106,13 @@ impl fmt::Display for Path {
     }
 }
 
+/// A misplaced secret may be a step.
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Node {
     pub(super) fn text(at: At, text: impl Into<String>) -> Self {
         Self { at, value: Value::Scalar(Scalar { text: text.into(), plain: false, written: None }) }
@@ -142,9 +149,9 @@ impl Node {
         path.0.iter().try_fold(self, |node, step| node.child(step).map(|(node, _)| node))
     }
 
-    /// Where `path` was written, or the nearest section around it that was.
+    /// Where `path` was written, or the nearest section around it that was; the whole file has no place.
     pub(super) fn locate(&self, path: &Path) -> At {
-        let mut found = (self, self.at);
+        let mut found = (self, At::Unknown);
         for step in &path.0 {
             let Some(child) = found.0.child(step) else { break };
             found = child;

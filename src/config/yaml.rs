@@ -15,17 +15,18 @@ const NODES_MAX: usize = 100_000;
 /// Never quotes the text: a line that does not parse may hold a password.
 pub(super) fn parse(text: &str) -> Result<Node, Fault> {
     let parser = Parser::new_from_str_with_options(text, options! { emit_unresolved_aliases: true });
-    let mut builder = Builder { events: parser, anchors: HashMap::new(), nodes: 0 };
+    let mut builder = Builder { text, events: parser, anchors: HashMap::new(), nodes: 0 };
     builder.document()
 }
 
-struct Builder<I> {
+struct Builder<'a, I> {
+    text: &'a str,
     events: I,
     anchors: HashMap<usize, Node>,
     nodes: usize,
 }
 
-impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Builder<I> {
+impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Builder<'a, I> {
     fn document(&mut self) -> Result<Node, Fault> {
         let mut root = None;
         while let Some((event, at)) = self.next()? {
@@ -45,7 +46,9 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Builder<I> {
             Some(Ok((event, span))) => Ok(Some((event, place(span.start.line(), span.start.col())))),
             Some(Err(error)) => {
                 let at = place(error.marker().line(), error.marker().col());
-                Err(fault(at, &format!("this is not YAML: {}", error.info())))
+                let line = self.text.lines().nth(error.marker().line().saturating_sub(1)).unwrap_or_default();
+                let hint = if line.contains("${") { "; put a value with `${…}` in quotes" } else { "" };
+                Err(fault(at, &format!("this is not YAML: {}{hint}", error.info())))
             }
         }
     }

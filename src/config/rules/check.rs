@@ -9,7 +9,7 @@ pub(in crate::config) fn check(config: &Config, checks: &mut Checks<'_>) {
         if rule.name.is_empty() {
             checks.fault(path.clone().key("name"), "it is empty; name the rule");
         }
-        if rule.backoff.is_empty() {
+        if rule.backoff.as_ref().is_some_and(Vec::is_empty) {
             checks.fault(path.clone().key("backoff"), "the list is empty; allowed: at least one duration");
         }
         let keys = [
