@@ -18,6 +18,7 @@ mod load;
 mod log;
 mod metrics;
 mod owners;
+mod path;
 mod pending;
 mod read;
 mod replay;

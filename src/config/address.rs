@@ -1,5 +1,6 @@
 //! Addresses of brokers, databases and web services: strict about what is encoded, silent about passwords.
 
+mod kinds;
 mod parse;
 mod protocol;
 
@@ -7,15 +8,10 @@ use std::{fmt, marker::PhantomData};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::scalar::{REDACTED, Scalar, Secret, scalar_text};
+use super::scalar::{REDACTED, Scalar, Secret};
 
+pub use kinds::{AmqpAddress, HookAddress, HttpAddress, PostgresAddress};
 pub use protocol::{Amqp, Hook, Http, Postgres, Protocol};
-
-pub type AmqpAddress = Address<Amqp>;
-pub type PostgresAddress = Address<Postgres>;
-pub type HttpAddress = Address<Http>;
-/// An address that is a secret as a whole, as those of chat services are.
-pub type HookAddress = Address<Hook>;
 
 /// Everything but RFC 3986's unreserved characters.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -84,7 +80,8 @@ impl<P: Protocol> Address<P> {
     #[must_use]
     pub fn expose(&self) -> String {
         let password = self.parts.password.as_ref().map(|password| encode(password.expose()));
-        self.write(password.as_deref(), &self.parts.path, self.parts.query.as_deref())
+        let path = if self.parts.path == "/" { P::BARE_SLASH } else { &self.parts.path };
+        self.write(password.as_deref(), path, self.parts.query.as_deref())
     }
 
     /// The same address for another login.
@@ -114,44 +111,6 @@ impl<P: Protocol> Address<P> {
         text += path;
         text += &query.map_or_else(String::new, |query| format!("?{query}"));
         text
-    }
-}
-
-impl AmqpAddress {
-    /// Decoded; `/` where the address has no path.
-    #[must_use]
-    pub fn vhost(&self) -> String {
-        self.path_decoded().filter(|vhost| !vhost.is_empty()).unwrap_or_else(|| "/".to_owned())
-    }
-
-    /// The same address for another virtual host.
-    #[must_use]
-    pub fn with_vhost(&self, vhost: &str) -> Self {
-        let mut new = self.clone();
-        new.parts.path = format!("/{}", encode(vhost));
-        new
-    }
-
-    /// Ends in a bare `/`, which clients read in different ways.
-    pub(super) fn has_bare_slash(&self) -> bool {
-        self.parts.path == "/"
-    }
-
-    pub(super) fn has_path(&self) -> bool {
-        !self.parts.path.is_empty()
-    }
-
-    #[must_use]
-    pub fn is_tls(&self) -> bool {
-        self.parts.scheme == "amqps"
-    }
-}
-
-impl PostgresAddress {
-    /// The database named, if one is.
-    #[must_use]
-    pub fn database(&self) -> Option<String> {
-        self.path_decoded().filter(|name| !name.is_empty())
     }
 }
 
@@ -207,12 +166,3 @@ impl<P> PartialEq for Address<P> {
 }
 
 impl<P> Eq for Address<P> {}
-
-scalar_text!(AmqpAddress, "AmqpAddress", {
-    "type": "string", "examples": ["amqp://user:password@rabbit:5672", "amqps://user:password@rabbit/vhost"]
-});
-scalar_text!(PostgresAddress, "PostgresAddress", {
-    "type": "string", "examples": ["postgres://user:password@db:5432/dlo?sslmode=verify-full"]
-});
-scalar_text!(HttpAddress, "HttpAddress", { "type": "string", "examples": ["https://rabbit:15671"] });
-scalar_text!(HookAddress, "HookAddress", { "type": "string", "examples": ["https://hooks.example.org/…"] });

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{address::HookAddress, check::Checks, scalar::Secret, tree::Path};
+use super::{address::HookAddress, check::Checks, path::Path, scalar::Secret};
 
 /// Who is told when something happens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ mod rabbitmq;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check::Checks, tls::Tls, tree::Path};
+use super::{check::Checks, path::Path, tls::Tls};
 
 pub use kafka::{Kafka, Properties};
 pub use rabbitmq::Rabbitmq;

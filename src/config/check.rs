@@ -2,11 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    Config,
-    fault::Fault,
-    tree::{Node, Path},
-};
+use super::{Config, fault::Fault, path::Path, tree::Node};
 
 /// Collects what the sections find wrong or doubtful; knows where each key was written.
 pub(super) struct Checks<'a> {

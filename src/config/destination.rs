@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Config, address::HookAddress, check::Checks, sources::unknown_broker, tree::Path};
+use super::{Config, address::HookAddress, check::Checks, path::Path, scalar::Count, sources::unknown_broker};
 
 /// A place letters are sent to: an exchange or a queue of RabbitMQ, a topic of Kafka, or a web address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,7 +24,7 @@ pub struct Destination {
     pub topic: Option<String>,
     /// Kafka: the partition; without it the key chooses.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub partition: Option<u32>,
+    pub partition: Option<Count<0, { i32::MAX as u32 }>>,
     /// An address that takes the body by POST.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<HookAddress>,

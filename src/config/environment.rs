@@ -3,7 +3,8 @@
 use super::{
     Environment,
     fault::Fault,
-    tree::{At, Node, Path},
+    path::Path,
+    tree::{At, Node},
 };
 
 /// What to write when there is nothing to read.

@@ -5,7 +5,8 @@ use std::path::Path as FilePath;
 use super::{
     Environment,
     fault::Fault,
-    tree::{At, Node, Path, Value},
+    path::Path,
+    tree::{At, Node, Value},
 };
 
 /// Expands every scalar of the tree; what cannot be expanded stays as written and is reported with its path.

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::tree::{At, Node, Path, Value};
+use super::{
+    path::Path,
+    tree::{At, Node, Value},
+};
 
 /// Longer texts are cut when an error shows what was given.
 const SHOWN_MAX: usize = 60;

@@ -11,10 +11,11 @@ use super::{
     environment,
     expand::{self, expand},
     fault::Fault,
+    path::Path,
     pending,
     read::{Reading, read},
     sources::Source,
-    tree::{At, Node, Path},
+    tree::{At, Node},
     yaml,
 };
 

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check::Checks, scalar::Glob, tree::Path};
+use super::{check::Checks, path::Path, scalar::Glob};
 
 /// A team and the services it owns; the first entry that matches a letter fills its column `team`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

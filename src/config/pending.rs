@@ -2,7 +2,8 @@
 
 use super::{
     fault::Fault,
-    tree::{Node, Path, Step, Value},
+    path::{Path, Step},
+    tree::{Node, Value},
 };
 
 /// Keys; `[]` is any entry of a list and `*` any name.

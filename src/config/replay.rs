@@ -18,7 +18,7 @@ pub struct Replay {
     /// What becomes of a letter when a crash left open whether it was sent.
     pub in_doubt: InDoubt,
     /// A statement that sets more letters than this to PENDING_RETRY waits for a person.
-    pub sql_release_above: u32,
+    pub sql_release_above: Count<0, { u32::MAX }>,
 }
 
 /// What becomes of a letter when a crash left open whether it was sent.
@@ -40,7 +40,7 @@ impl Default for Replay {
             verdict_window: Duration::secs(600),
             rate: Rate::per_second(100),
             in_doubt: InDoubt::Hold,
-            sql_release_above: 100,
+            sql_release_above: const { Count::new(100) },
         }
     }
 }

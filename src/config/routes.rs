@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Config, check::Checks, destination::Destination, scalar::Glob, tree::Path};
+use super::{Config, check::Checks, destination::Destination, path::Path, scalar::Glob};
 
 /// Where letters go that services wrote into the table themselves, and where a message does not say. First match wins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

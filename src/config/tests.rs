@@ -1,5 +1,6 @@
 //! The whole configuration, from text to `Config` and to what is said about it.
 
+mod addresses;
 mod contract;
 mod environment;
 mod errors;

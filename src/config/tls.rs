@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{check::Checks, scalar::Pem, tree::Path};
+use super::{check::Checks, path::Path, scalar::Pem};
 
 /// Certificates of a connection: paths of PEM files (relative to this file) or PEM text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,8 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag, options};
 
 use super::{
     fault::Fault,
-    tree::{At, Entry, Node, Path, Scalar, Value},
+    path::Path,
+    tree::{At, Entry, Node, Scalar, Value},
 };
 
 /// More values than any configuration has; a bomb of aliases stops here.

@@ -6,6 +6,8 @@ pub trait Protocol: 'static {
     const ALLOWED: &'static str;
     /// What the first part of the path is called; `None` where a path may have any number of parts.
     const PATH: Option<&'static str>;
+    /// What a path of one slash stands for.
+    const BARE_SLASH: &'static str = "/";
     /// Whether a host must be named.
     const NEEDS_HOST: bool = true;
     /// Whether the path is a secret too.
@@ -20,6 +22,8 @@ impl Protocol for Amqp {
     const SCHEMES: &'static [&'static str] = &["amqp", "amqps"];
     const ALLOWED: &'static str = "an address such as amqp://user:password@host:5672/vhost (amqps:// for TLS)";
     const PATH: Option<&'static str> = Some("virtual host");
+    // Clients would take it for a virtual host without a name.
+    const BARE_SLASH: &'static str = "/%2F";
 }
 
 /// `postgres://user:password@host:5432/database`

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::config::{
     check::Checks,
+    path::Path,
     scalar::{REDACTED, Secret},
     tls::Tls,
-    tree::Path,
 };
 
 /// A Kafka cluster.

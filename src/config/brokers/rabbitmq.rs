@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{
     address::{AmqpAddress, HttpAddress},
     check::Checks,
+    path::Path,
     scalar::Secret,
     tls::Tls,
-    tree::Path,
 };
 
 /// A RabbitMQ broker or cluster.

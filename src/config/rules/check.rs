@@ -1,5 +1,5 @@
 use super::Act;
-use crate::config::{Config, check::Checks, tree::Path};
+use crate::config::{Config, check::Checks, path::Path};
 
 pub(in crate::config) fn check(config: &Config, checks: &mut Checks<'_>) {
     let path = |n: usize| Path::from("rules").index(n);

@@ -4,7 +4,7 @@ use crate::config::{
     brokers::Broker,
     check::Checks,
     fault::{shown, suggestion},
-    tree::Path,
+    path::Path,
 };
 
 /// The most bytes AMQP 0-9-1 allows in a name.
