@@ -50,6 +50,9 @@ impl Error {
                 let hint = meant.map_or_else(String::new, |meant| format!("; did you mean \"{meant}\"?"));
                 format!("{}allowed: {all}{hint}", given())
             }
+            Problem::Missing("database") => {
+                "`database` is required, as in: database: { url: \"${env:DLO_DATABASE_URL}\" }".to_owned()
+            }
             Problem::Missing(name) => format!("`{name}` is required here"),
             // A text in the place of a section may be anything, a secret too.
             Problem::Type(expected) if expected.starts_with("a section") || expected == "a list" => {

@@ -42,6 +42,14 @@ fn an_unknown_key_is_told_with_the_one_that_was_meant() {
 }
 
 #[test]
+fn an_empty_file_is_told_what_it_needs() {
+    for text in ["", "# nothing yet\n", "---\n", "~"] {
+        let expected = "dlo.yaml: `database` is required, as in: database: { url: \"${env:DLO_DATABASE_URL}\" }";
+        assert_eq!(faults(text), expected);
+    }
+}
+
+#[test]
 fn a_misspelt_key_that_is_required_is_told_once() {
     let text = of("sources: [ { nam: a, broker: rabbit, queue: q } ]");
     assert_eq!(text, "dlo.yaml:5:14: sources[0].nam: unknown key; did you mean \"name\"?");
