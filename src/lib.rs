@@ -10,5 +10,6 @@ pub mod dialect;
 pub mod message;
 pub mod metrics;
 pub mod policy;
+pub mod replay;
 pub mod source;
 pub mod store;

@@ -1,5 +1,6 @@
 //! PostgreSQL: what is captured, what is to be replayed, and what people ask.
 
+pub mod claim;
 mod copies;
 mod copy;
 pub mod error;
