@@ -5,6 +5,7 @@
 
 pub mod amqp;
 pub mod capture;
+pub mod config;
 pub mod dead_letter;
 pub mod dialect;
 pub mod message;
