@@ -128,7 +128,10 @@ async fn publish(replay: &Replay, leases: &[Lease]) -> Vec<Record> {
             return leases.iter().map(|lease| attempt::not_sent(lease, &why)).collect();
         }
     };
-    let attempts = leases.iter().zip(letters).map(|(lease, letter)| attempt(&replay.publishers, lease, letter));
+    // Owned by the attempt: a future that borrows across a stream's items is not Send for every lifetime.
+    let attempts: Vec<_> = (leases.iter().cloned().zip(letters))
+        .map(|(lease, letter)| attempt(Arc::clone(&replay.publishers), lease, letter))
+        .collect();
     stream::iter(attempts).buffered(replay.concurrency.max(1)).collect().await
 }
 

@@ -4,6 +4,7 @@ pub mod claim;
 mod copies;
 mod copy;
 pub mod error;
+mod instances;
 pub mod json;
 mod ledger;
 pub mod migrate;

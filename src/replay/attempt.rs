@@ -13,10 +13,11 @@ use crate::{
 
 /// Makes the attempt of `lease`.
 pub(super) async fn attempt(
-    publishers: &HashMap<String, Arc<dyn Publisher>>,
-    lease: &Lease,
+    publishers: Arc<HashMap<String, Arc<dyn Publisher>>>,
+    lease: Lease,
     letter: Option<Letter>,
 ) -> Record {
+    let lease = &lease;
     let Some(letter) = letter else {
         return record(lease, None, End::Refused("the letter is gone".to_owned()));
     };

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The right to make one attempt, until it runs out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Lease {
     pub replay: i64,
     pub letter: i64,
