@@ -11,13 +11,14 @@ use std::fmt;
 
 use crate::message::{AmqpProperties, DEPTH_MAX, Headers, Text, Value};
 
-use read::Reader;
+pub(in crate::amqp) use read::Reader;
+pub(in crate::amqp) use write::short as write_short;
 
 /// AMQP's limit for names and properties: their length is one byte.
 pub const SHORT_BYTES_MAX: usize = 255;
 
 /// Why a message cannot be written as AMQP 0-9-1.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EncodeError {
     #[error("header name {} is {length} bytes long, the most is {SHORT_BYTES_MAX}", Start(name))]
     HeaderName { name: Text, length: usize },

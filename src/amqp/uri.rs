@@ -23,7 +23,7 @@ use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserIn
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Why a text is not the address of a broker.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AddressError {
     #[error("broker address must begin with amqp:// or amqps://")]
     Scheme,

@@ -6,24 +6,24 @@ use super::*;
 const LETTER_AND_LENGTH: usize = 5;
 
 /// `None` from any method means that the bytes ended too early; `rest` then begins where reading stopped.
-pub(super) struct Reader<'a> {
+pub(in crate::amqp) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(in crate::amqp) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub(in crate::amqp) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     pub(super) fn properties(&mut self, p: &mut AmqpProperties, headers: &mut Headers) -> Option<()> {
-        let flags = u16::from_be_bytes(self.fixed()?);
+        let flags = self.u16()?;
         let mut more = flags;
         while more & MORE_FLAGS != 0 {
-            more = u16::from_be_bytes(self.fixed()?);
+            more = self.u16()?;
         }
         let has = |flag| flags & flag != 0;
         p.content_type = self.short_if(has(CONTENT_TYPE))?;
@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
         p.expiration = self.short_if(has(EXPIRATION))?;
         p.message_id = self.short_if(has(MESSAGE_ID))?;
         if has(TIMESTAMP) {
-            p.timestamp = Some(u64::from_be_bytes(self.fixed()?));
+            p.timestamp = Some(self.u64()?);
         }
         p.kind = self.short_if(has(KIND))?;
         p.user_id = self.short_if(has(USER_ID))?;
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
 
     /// A table that claims more than there is gets what there is.
     fn header_table(&mut self) -> Option<Headers> {
-        let claimed = u32::from_be_bytes(self.fixed()?) as usize;
+        let claimed = self.u32()? as usize;
         let entries = self.take(claimed.min(self.rest.len()))?;
         Some(Reader { rest: entries }.table(0))
     }
@@ -97,14 +97,14 @@ impl<'a> Reader<'a> {
             b'b' => Value::I8(i8::from_be_bytes(self.fixed()?)),
             b'B' => Value::U8(self.byte()?),
             b's' => Value::I16(i16::from_be_bytes(self.fixed()?)),
-            b'u' => Value::U16(u16::from_be_bytes(self.fixed()?)),
+            b'u' => Value::U16(self.u16()?),
             b'I' => Value::I32(i32::from_be_bytes(self.fixed()?)),
-            b'i' => Value::U32(u32::from_be_bytes(self.fixed()?)),
+            b'i' => Value::U32(self.u32()?),
             b'l' | b'L' => Value::I64(i64::from_be_bytes(self.fixed()?)),
-            b'f' => Value::F32(f32::from_bits(u32::from_be_bytes(self.fixed()?))),
-            b'd' => Value::F64(f64::from_bits(u64::from_be_bytes(self.fixed()?))),
-            b'T' => Value::Timestamp(u64::from_be_bytes(self.fixed()?)),
-            b'D' => Value::Decimal { scale: self.byte()?, value: u32::from_be_bytes(self.fixed()?) },
+            b'f' => Value::F32(f32::from_bits(self.u32()?)),
+            b'd' => Value::F64(f64::from_bits(self.u64()?)),
+            b'T' => Value::Timestamp(self.u64()?),
+            b'D' => Value::Decimal { scale: self.byte()?, value: self.u32()? },
             b'S' => Value::Str(Text::from(self.long()?)),
             b'x' => Value::Bytes(self.long()?.to_vec()),
             b'A' | b'F' if depth >= DEPTH_MAX => {
@@ -127,18 +127,30 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.rest).to_vec()
     }
 
-    fn fixed<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(in crate::amqp) fn fixed<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(*taken)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(in crate::amqp) fn u16(&mut self) -> Option<u16> {
+        self.fixed().map(u16::from_be_bytes)
+    }
+
+    pub(in crate::amqp) fn u32(&mut self) -> Option<u32> {
+        self.fixed().map(u32::from_be_bytes)
+    }
+
+    pub(in crate::amqp) fn u64(&mut self) -> Option<u64> {
+        self.fixed().map(u64::from_be_bytes)
+    }
+
+    pub(in crate::amqp) fn byte(&mut self) -> Option<u8> {
         Some(self.fixed::<1>()?[0])
     }
 
     /// Leaves `rest` alone when the string is not all there.
-    fn short(&mut self) -> Option<Text> {
+    pub(in crate::amqp) fn short(&mut self) -> Option<Text> {
         let (length, rest) = self.rest.split_first()?;
         let (text, rest) = rest.split_at_checked(usize::from(*length))?;
         self.rest = rest;
@@ -150,8 +162,8 @@ impl<'a> Reader<'a> {
         if present { self.short().map(Some) } else { Some(None) }
     }
 
-    fn long(&mut self) -> Option<&'a [u8]> {
-        let length = u32::from_be_bytes(self.fixed()?);
+    pub(in crate::amqp) fn long(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()?;
         self.take(usize::try_from(length).ok()?)
     }
 }

@@ -7,27 +7,27 @@ pub(super) fn properties(out: &mut Vec<u8>, p: &AmqpProperties, headers: &Header
     let start = out.len();
     out.extend_from_slice(&[0; 2]);
     let mut flags = HEADERS;
-    let mut short = |out: &mut Vec<u8>, flag: u16, name: &'static str, text: &Option<Text>| match text {
-        Some(text) => {
+    let mut text = |out: &mut Vec<u8>, flag: u16, name: &'static str, value: &Option<Text>| match value {
+        Some(value) => {
             flags |= flag;
-            short(out, text).ok_or(EncodeError::Property { name, length: text.len() })
+            short(out, value.as_bytes()).ok_or(EncodeError::Property { name, length: value.len() })
         }
         None => Ok(()),
     };
-    short(out, CONTENT_TYPE, "content_type", &p.content_type)?;
-    short(out, CONTENT_ENCODING, "content_encoding", &p.content_encoding)?;
+    text(out, CONTENT_TYPE, "content_type", &p.content_type)?;
+    text(out, CONTENT_ENCODING, "content_encoding", &p.content_encoding)?;
     table(out, headers, 0)?;
     out.extend(p.delivery_mode);
     out.extend(p.priority);
-    short(out, CORRELATION_ID, "correlation_id", &p.correlation_id)?;
-    short(out, REPLY_TO, "reply_to", &p.reply_to)?;
-    short(out, EXPIRATION, "expiration", &p.expiration)?;
-    short(out, MESSAGE_ID, "message_id", &p.message_id)?;
+    text(out, CORRELATION_ID, "correlation_id", &p.correlation_id)?;
+    text(out, REPLY_TO, "reply_to", &p.reply_to)?;
+    text(out, EXPIRATION, "expiration", &p.expiration)?;
+    text(out, MESSAGE_ID, "message_id", &p.message_id)?;
     out.extend(p.timestamp.map(u64::to_be_bytes).into_iter().flatten());
-    short(out, KIND, "type", &p.kind)?;
-    short(out, USER_ID, "user_id", &p.user_id)?;
-    short(out, APP_ID, "app_id", &p.app_id)?;
-    short(out, CLUSTER_ID, "cluster_id", &p.cluster_id)?;
+    text(out, KIND, "type", &p.kind)?;
+    text(out, USER_ID, "user_id", &p.user_id)?;
+    text(out, APP_ID, "app_id", &p.app_id)?;
+    text(out, CLUSTER_ID, "cluster_id", &p.cluster_id)?;
     for (flag, present) in [
         (DELIVERY_MODE, p.delivery_mode.is_some()),
         (PRIORITY, p.priority.is_some()),
@@ -40,16 +40,17 @@ pub(super) fn properties(out: &mut Vec<u8>, p: &AmqpProperties, headers: &Header
 }
 
 /// `None` when the text is too long.
-fn short(out: &mut Vec<u8>, text: &Text) -> Option<()> {
+pub(in crate::amqp) fn short(out: &mut Vec<u8>, text: &[u8]) -> Option<()> {
     out.push(u8::try_from(text.len()).ok()?);
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(text);
     Some(())
 }
 
 pub(super) fn table(out: &mut Vec<u8>, headers: &Headers, depth: usize) -> Result<(), EncodeError> {
     sized(out, |out| {
         for (name, value) in headers.iter() {
-            short(out, name).ok_or_else(|| EncodeError::HeaderName { name: name.clone(), length: name.len() })?;
+            short(out, name.as_bytes())
+                .ok_or_else(|| EncodeError::HeaderName { name: name.clone(), length: name.len() })?;
             field(out, value, depth)?;
         }
         Ok(())
