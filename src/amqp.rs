@@ -2,7 +2,7 @@
 //!
 //! [`uri`] reads addresses. [`convert`] moves messages between lapin's types and [`crate::message`]. Lapin ends the
 //! connection over a message its types cannot hold (a short string that is not UTF-8, a frame larger than agreed on),
-//! and the process over one that nests a few hundred levels deep; [`raw`] is a client of our own that reads and
+//! and the process over one that nests a few thousand levels deep; [`raw`] is a client of our own that reads and
 //! publishes those, on the byte-exact [`codec`].
 
 pub mod codec;
