@@ -30,13 +30,7 @@ impl RawClient {
         arguments: &Headers,
         within: Duration,
     ) -> Result<RawConsumer, RawError> {
-        self.ask("basic.qos", within, QOS, |out| {
-            out.u32(0);
-            out.u16(prefetch.get());
-            out.u8(0);
-            Ok(())
-        })
-        .await?;
+        self.qos(prefetch.get(), within).await?;
         let frames = frames(CONSUME, |out| {
             out.u16(0);
             out.short("queue name", queue.as_bytes())?;
@@ -52,6 +46,23 @@ impl RawClient {
         })
         .await?;
         Ok(consumer)
+    }
+
+    /// A question whose answer proves that the channel is alive and every ack before it has arrived.
+    pub async fn ping(&self, within: Duration) -> Result<(), RawError> {
+        // Setting the prefetch of consumers to come changes nothing for the one there is.
+        self.qos(1, within).await
+    }
+
+    async fn qos(&self, prefetch: u16, within: Duration) -> Result<(), RawError> {
+        self.ask("basic.qos", within, QOS, |out| {
+            out.u32(0);
+            out.u16(prefetch);
+            out.u8(0);
+            Ok(())
+        })
+        .await?;
+        Ok(())
     }
 
     /// Stops the consumer. Deliveries already here can still be received, and all can still be acknowledged.
