@@ -9,6 +9,11 @@ use serde_json::{Map, Value as Json};
 
 use crate::message::{RawMessage, Text};
 
+/// Header of a replay: the letter's id.
+pub const LETTER_ID: &str = "dlo-letter-id";
+/// Header of a replay: the token of the attempt. RabbitMQ reads names with `x-` itself, so ours do not start so.
+pub const REPLAY_ID: &str = "dlo-replay-id";
+
 /// Column `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -174,6 +179,14 @@ impl Notes {
     }
 }
 
+/// By what a message is known elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ids {
+    pub message_id: Option<String>,
+    pub correlation_id: Option<String>,
+    pub trace_id: Option<String>,
+}
+
 /// What every letter of one source has in common.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SourceInfo {
@@ -195,6 +208,7 @@ pub struct DeadLetter {
     pub captured: CapturedFrom,
     pub message: RawMessage,
     pub reading: Reading,
+    pub ids: Ids,
     pub status: Status,
     /// The first letter whose replay this is the return of.
     pub replay_of: Option<i64>,

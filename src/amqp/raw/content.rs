@@ -1,0 +1,124 @@
+//! Messages as they come in: an envelope, a header frame, body frames.
+
+use bytes::Bytes;
+
+use crate::amqp::codec::{Reader, decode_properties};
+use crate::message::{AmqpProperties, Headers, RawMessage, Text};
+
+use super::RawError;
+use super::method::Envelope;
+
+/// Above what any broker accepts; a size beyond it is not believed.
+const BODY_BYTES_MAX: u64 = 2 << 30;
+
+/// A message the broker handed over and waits to hear about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawDelivery {
+    /// Means something on the connection it came by, and nowhere else.
+    pub tag: u64,
+    pub exchange: Text,
+    pub routing_key: Text,
+    pub redelivered: bool,
+    pub message: RawMessage,
+}
+
+/// What a content belongs to.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    Deliver(Envelope),
+    Get(Envelope),
+    /// A message of our own that comes back. The publisher still has it, so the content is not kept.
+    Return {
+        code: u16,
+        text: Text,
+    },
+}
+
+/// A content being received.
+#[derive(Debug)]
+pub(super) struct Content {
+    purpose: Purpose,
+    header: Option<Header>,
+    body: Vec<u8>,
+    received: u64,
+}
+
+#[derive(Debug)]
+struct Header {
+    body_bytes: u64,
+    properties: AmqpProperties,
+    headers: Headers,
+}
+
+impl Content {
+    pub(super) fn new(purpose: Purpose) -> Self {
+        Self { purpose, header: None, body: Vec::new(), received: 0 }
+    }
+
+    /// Takes the content header.
+    pub(super) fn header(&mut self, payload: &[u8]) -> Result<(), RawError> {
+        const EARLY: RawError = RawError::Protocol("a content header ends early");
+        let mut reader = Reader::new(payload);
+        reader.u32().ok_or(EARLY)?; // class and weight
+        let body_bytes = reader.u64().ok_or(EARLY)?;
+        if body_bytes > BODY_BYTES_MAX {
+            return Err(RawError::Protocol("a body is larger than 2 GiB"));
+        }
+        if self.keeps() {
+            let (properties, headers) = decode_properties(reader.rest());
+            self.header = Some(Header { body_bytes, properties, headers });
+            let reserved = self.body.try_reserve_exact(body_bytes as usize);
+            reserved.map_err(|_| RawError::Protocol("a body is larger than our memory"))?;
+        } else {
+            let (properties, headers) = Default::default();
+            self.header = Some(Header { body_bytes, properties, headers });
+        }
+        Ok(())
+    }
+
+    /// Takes a part of the body.
+    pub(super) fn body(&mut self, payload: &[u8]) -> Result<(), RawError> {
+        let header = self.header.as_ref().ok_or(RawError::Protocol("a body comes before its header"))?;
+        self.received += payload.len() as u64;
+        if self.received > header.body_bytes {
+            return Err(RawError::Protocol("a body is longer than its header says"));
+        }
+        if self.keeps() {
+            self.body.extend_from_slice(payload);
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.header.as_ref().is_some_and(|header| header.body_bytes == self.received)
+    }
+
+    fn keeps(&self) -> bool {
+        !matches!(self.purpose, Purpose::Return { .. })
+    }
+
+    /// The purpose, and the message unless it was not kept.
+    pub(super) fn finish(self) -> Received {
+        let (properties, headers) = self.header.map(|h| (h.properties, h.headers)).unwrap_or_default();
+        let delivery = |envelope: Envelope| RawDelivery {
+            tag: envelope.tag,
+            exchange: envelope.exchange,
+            routing_key: envelope.routing_key,
+            redelivered: envelope.redelivered,
+            message: RawMessage::amqp(properties, headers, Bytes::from(self.body)),
+        };
+        match self.purpose {
+            Purpose::Deliver(envelope) => Received::Delivery(delivery(envelope)),
+            Purpose::Get(envelope) => Received::Got(delivery(envelope)),
+            Purpose::Return { code, text } => Received::Return { code, text },
+        }
+    }
+}
+
+/// A content that is all there.
+#[derive(Debug)]
+pub(super) enum Received {
+    Delivery(RawDelivery),
+    Got(RawDelivery),
+    Return { code: u16, text: Text },
+}

@@ -1,0 +1,175 @@
+//! Frames: their bounds in a stream of bytes, and their making.
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::RawError;
+
+/// The largest frame that is read: the largest message RabbitMQ can be set to accept. The size agreed on binds what we
+/// send only.
+pub const FRAME_BYTES_MAX: usize = 512 << 20;
+
+pub(super) const METHOD: u8 = 1;
+pub(super) const HEADER: u8 = 2;
+pub(super) const BODY: u8 = 3;
+pub(super) const HEARTBEAT: u8 = 8;
+const END: u8 = 0xce;
+/// Kind, channel, length.
+const HEAD_BYTES: usize = 7;
+/// What a frame is longer than its payload.
+pub(super) const OVERHEAD_BYTES: usize = HEAD_BYTES + 1;
+/// Grown as bytes arrive: a length is a claim, not a promise.
+const READ_BYTES: usize = 64 << 10;
+/// A buffer that grew beyond this for one frame is not kept.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Whose channel is not looked at: there is one.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) kind: u8,
+    pub(super) payload: Bytes,
+}
+
+/// Cuts a stream into frames.
+pub(super) struct FrameReader<R> {
+    stream: R,
+    buffer: BytesMut,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub(super) fn new(stream: R) -> Self {
+        Self { stream, buffer: BytesMut::new() }
+    }
+
+    /// The next frame. Safe to cancel: what was read stays in the buffer.
+    pub(super) async fn next(&mut self) -> Result<Frame, RawError> {
+        loop {
+            if let Some(frame) = self.take()? {
+                return Ok(frame);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// Reads some bytes more. Safe to cancel.
+    pub(super) async fn read(&mut self) -> Result<(), RawError> {
+        self.buffer.reserve(READ_BYTES);
+        match self.stream.read_buf(&mut self.buffer).await {
+            Ok(0) => Err(RawError::lost(std::io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Ok(()),
+            Err(error) => Err(RawError::lost(error)),
+        }
+    }
+
+    /// The next frame if it is all there.
+    pub(super) fn take(&mut self) -> Result<Option<Frame>, RawError> {
+        let Some(head) = self.buffer.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+        let [kind, _, _, l3, l2, l1, l0] = *head;
+        // "AMQP" and a version: the broker's way to refuse ours.
+        if head.starts_with(b"AMQP") {
+            return Err(RawError::Protocol("it does not speak AMQP 0-9-1"));
+        }
+        let length = u32::from_be_bytes([l3, l2, l1, l0]) as usize;
+        if length > FRAME_BYTES_MAX {
+            return Err(RawError::Protocol("a frame is larger than 512 MiB"));
+        }
+        if self.buffer.len() < length + OVERHEAD_BYTES {
+            return Ok(None);
+        }
+        let mut bytes = self.buffer.split_to(length + OVERHEAD_BYTES).freeze();
+        if bytes.last() != Some(&END) {
+            return Err(RawError::Protocol("a frame does not end where it should"));
+        }
+        if length > KEPT_BYTES_MAX {
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
+        bytes.advance(HEAD_BYTES);
+        bytes.truncate(length);
+        Ok(Some(Frame { kind, payload: bytes }))
+    }
+}
+
+/// Appends a frame whose payload `write` appends; what it leaves behind when it refuses is no frame. A payload beyond
+/// four gigabytes cannot come up: the codec refuses such parts, and bodies are cut into chunks.
+pub(super) fn append<E>(
+    out: &mut Vec<u8>,
+    kind: u8,
+    channel: u16,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    let start = out.len();
+    out.push(kind);
+    out.extend_from_slice(&channel.to_be_bytes());
+    out.extend_from_slice(&[0; 4]);
+    write(out)?;
+    let length = (out.len() - start - HEAD_BYTES) as u32;
+    out[start + 3..start + HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
+    out.push(END);
+    Ok(())
+}
+
+/// A frame around a payload that is already there.
+pub(super) fn whole(kind: u8, channel: u16, payload: &[u8]) -> Vec<u8> {
+    let (head, end) = around(kind, channel, payload.len());
+    [&head[..], payload, &end].concat()
+}
+
+/// The bytes in front of a payload, and the one behind.
+pub(super) fn around(kind: u8, channel: u16, length: usize) -> ([u8; HEAD_BYTES], [u8; 1]) {
+    let [c1, c0] = channel.to_be_bytes();
+    let [l3, l2, l1, l0] = (length as u32).to_be_bytes();
+    ([kind, c1, c0, l3, l2, l1, l0], [END])
+}
+
+pub(super) const HEARTBEAT_FRAME: [u8; OVERHEAD_BYTES] = [HEARTBEAT, 0, 0, 0, 0, 0, 0, END];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn frames_are_cut_wherever_the_stream_breaks() {
+        let bytes = [whole(METHOD, 1, b"abc"), HEARTBEAT_FRAME.to_vec(), whole(BODY, 1, &[7; 300_000])].concat();
+        for step in [1, 2, 5, 11, 70_000] {
+            let chunks = bytes.chunks(step).map(|c| Ok(c.to_vec())).collect::<Vec<std::io::Result<Vec<u8>>>>();
+            let mut mock = in_chunks(chunks);
+            let mut reader = FrameReader::new(&mut mock);
+            for (kind, length) in [(METHOD, 3), (HEARTBEAT, 0), (BODY, 300_000)] {
+                let frame = reader.next().await.expect("a frame");
+                assert_eq!((frame.kind, frame.payload.len()), (kind, length));
+            }
+            assert!(matches!(reader.next().await, Err(RawError::Lost(_))));
+        }
+    }
+
+    /// A reader that hands out one chunk a call.
+    fn in_chunks(chunks: Vec<std::io::Result<Vec<u8>>>) -> impl AsyncRead + Unpin {
+        struct Chunks(std::vec::IntoIter<std::io::Result<Vec<u8>>>);
+        impl AsyncRead for Chunks {
+            fn poll_read(
+                mut self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+                buffer: &mut tokio::io::ReadBuf<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                if let Some(chunk) = self.0.next() {
+                    let chunk = chunk?;
+                    let fits = chunk.len().min(buffer.remaining());
+                    buffer.put_slice(&chunk[..fits]);
+                    if fits < chunk.len() {
+                        let rest = std::iter::once(Ok(chunk[fits..].to_vec()));
+                        self.0 = rest.chain(std::mem::take(&mut self.0)).collect::<Vec<_>>().into_iter();
+                    }
+                }
+                std::task::Poll::Ready(Ok(()))
+            }
+        }
+        Chunks(chunks.into_iter())
+    }
+
+    #[tokio::test]
+    async fn what_is_no_frame_is_an_error() {
+        for bytes in [&b"AMQP\0\x01\0\0"[..], b"\x01\0\0\x7f\xff\xff\xff\0", b"\x01\0\0\0\0\0\x01xx"] {
+            assert!(matches!(FrameReader::new(bytes).next().await, Err(RawError::Protocol(_))), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What may happen to a letter: pure rules, no I/O.
+
+pub mod moves;

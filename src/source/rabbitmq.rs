@@ -1,0 +1,333 @@
+//! RabbitMQ: a queue of our own behind an exchange, or somebody's queue consumed as it is.
+
+mod link;
+pub mod prefetch;
+pub mod topology;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use self::{
+    link::{ANSWER_DEADLINE, Link, LinkError, Received},
+    prefetch::Prefetch,
+    topology::{Queue, TopologyError},
+};
+use super::{AckToken, Acked, Claim, Delivery, LedgerError, SessionLedger, Source, SourceError, Unclaimed};
+use crate::{
+    amqp::{
+        connection::{Broker, ConnectError},
+        raw::RawError,
+    },
+    dead_letter::{CapturedFrom, SourceInfo},
+    metrics::SourceMetrics,
+};
+
+/// How often a broker is asked whether it has our acks.
+const PING_EVERY: Duration = Duration::from_secs(1);
+/// Failures without a single message in between, before the queue is read the raw way.
+const FAILURES_BEFORE_RESCUE: u32 = 3;
+
+/// What a RabbitMQ source is made of.
+#[derive(Debug)]
+pub struct Settings {
+    pub info: Arc<SourceInfo>,
+    pub queue: Queue,
+    pub broker: Arc<Broker>,
+    /// Bytes that may be in flight.
+    pub share: usize,
+    /// A fixed prefetch in place of one that follows the sizes seen.
+    pub prefetch: Option<u16>,
+    pub metrics: SourceMetrics,
+}
+
+/// A [`Source`] of one queue.
+pub struct RabbitSource {
+    settings: Settings,
+    queue_name: Arc<str>,
+    ledger: Arc<dyn SessionLedger>,
+    link: Option<Link>,
+    links: u64,
+    prefetch: Prefetch,
+    /// The next link is a raw one.
+    rescue: bool,
+    failures: u32,
+    pauses: ExponentialBackoff,
+    retry_at: Option<Instant>,
+    closed: bool,
+}
+
+impl std::fmt::Debug for RabbitSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RabbitSource")
+            .field("settings", &self.settings)
+            .field("links", &self.links)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no link.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error(transparent)]
+    Raw(#[from] RawError),
+    #[error("{error}: {}", error.0)]
+    Ledger {
+        #[from]
+        error: LedgerError,
+    },
+    #[error("the broker does not answer to {0}")]
+    Silent(&'static str),
+}
+
+/// 200 ms to 30 s, doubled each time, with jitter.
+fn pauses() -> ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(200))
+        .with_max_delay(Duration::from_secs(30))
+        .with_jitter()
+        .without_max_times()
+        .build()
+}
+
+impl RabbitSource {
+    #[must_use]
+    pub fn new(settings: Settings, ledger: Arc<dyn SessionLedger>) -> Self {
+        let prefetch = settings.prefetch.map_or_else(|| Prefetch::new(settings.share), Prefetch::fixed);
+        let queue_name = Arc::from(settings.queue.name.as_str());
+        Self {
+            settings,
+            queue_name,
+            ledger,
+            link: None,
+            links: 0,
+            prefetch,
+            rescue: false,
+            failures: 0,
+            pauses: pauses(),
+            retry_at: None,
+            closed: false,
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.settings.info.name
+    }
+
+    /// Opens a link, however long it takes. Cancel safe: the pause under way is remembered.
+    async fn open(&mut self) {
+        while self.link.is_none() {
+            if let Some(at) = self.retry_at {
+                sleep_until(at).await;
+                self.retry_at = None;
+            }
+            match self.try_open().await {
+                Ok(link) => {
+                    tracing::info!(source = self.name(), queue = %self.queue_name, session = link.session.id, raw = self.rescue, "receiving");
+                    self.link = Some(link);
+                    self.settings.metrics.up();
+                }
+                Err(error) => self.failed(&error),
+            }
+        }
+    }
+
+    async fn try_open(&mut self) -> Result<Link, OpenError> {
+        let Settings { queue, broker, .. } = &self.settings;
+        let channel = broker.channel().await?;
+        timeout(ANSWER_DEADLINE, queue.prepare(&channel)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
+        // A look without the right to look costs the channel.
+        let channel = if channel.status().connected() { channel } else { broker.channel().await? };
+        let session = self.ledger.open(&self.settings.info.name, &queue.name).await?;
+        self.links += 1;
+        if self.rescue {
+            let client = broker.raw(ANSWER_DEADLINE).await?;
+            return Ok(Link::raw(client, &queue.name, session, self.links).await?);
+        }
+        self.prefetch.restart();
+        Ok(Link::lapin(channel, &queue.name, self.prefetch.current(), session, self.links).await?)
+    }
+
+    fn failed(&mut self, error: &OpenError) {
+        let pause = self.pauses.next().unwrap_or(Duration::from_secs(30));
+        self.failures += 1;
+        self.settings.metrics.down(error.to_string());
+        tracing::warn!(source = self.name(), queue = %self.queue_name, retry_in = ?pause, "cannot receive: {error}");
+        self.retry_at = Some(Instant::now() + pause);
+    }
+
+    /// The link is gone: what it delivered and was not acked is with the broker again.
+    async fn lost(&mut self, why: LinkError) {
+        let Some(link) = self.link.take() else { return };
+        self.note_held();
+        let session = Arc::clone(&link.session);
+        let progressed = link.unacked() > 0 || session.next_commit() > 1;
+        let settled = match &why {
+            LinkError::Rescued => link.close().await,
+            _ => false,
+        };
+        if let Err(error) = self.ledger.close(&session, settled).await {
+            tracing::debug!(source = self.name(), error = %error.0, "session not marked as closed");
+        }
+        match why {
+            LinkError::Rescued => self.rescue = false,
+            LinkError::Unreadable(error) => {
+                tracing::warn!(source = self.name(), queue = %self.queue_name, %error, "a message the client library cannot read: reading on the raw way");
+                self.rescue = true;
+            }
+            why => {
+                if progressed {
+                    self.failures = 0;
+                    self.pauses = pauses();
+                }
+                self.rescue = self.failures >= FAILURES_BEFORE_RESCUE
+                    && !self.rescue
+                    && matches!(why, LinkError::Lapin(_) | LinkError::Gap { .. });
+                self.failed(&OpenError::Link(why));
+            }
+        }
+    }
+
+    fn note_held(&self) {
+        self.settings.metrics.set_held(self.link.as_ref().map_or(0, Link::unacked));
+    }
+
+    fn deliver(&self, received: Received, number: u64) -> Delivery {
+        let captured = CapturedFrom {
+            queue: Some(Arc::clone(&self.queue_name)),
+            exchange: Some(received.exchange),
+            routing_key: Some(received.routing_key),
+            redelivered: received.redelivered,
+            ..CapturedFrom::default()
+        };
+        Delivery { message: received.message, captured, token: AckToken { session: number, position: received.tag } }
+    }
+
+    /// Waits for the first message, asking now and then whether the broker has our acks.
+    async fn first(&mut self) -> Result<Option<(Received, u64)>, LinkError> {
+        let Some(link) = &mut self.link else { return Ok(None) };
+        loop {
+            if link.session.has_unseen_acks() {
+                match timeout(PING_EVERY, link.next(&mut self.prefetch)).await {
+                    Ok(received) => return Ok(Some((received?, link.number))),
+                    Err(_) => link.ping().await?,
+                }
+            } else {
+                return Ok(Some((link.next(&mut self.prefetch).await?, link.number)));
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Source for RabbitSource {
+    fn info(&self) -> &Arc<SourceInfo> {
+        &self.settings.info
+    }
+
+    async fn recv(&mut self, max: usize) -> Result<Vec<Delivery>, SourceError> {
+        loop {
+            if self.closed {
+                return Err(SourceError::Closed);
+            }
+            self.open().await;
+            let (first, number) = match self.first().await {
+                Ok(Some(first)) => first,
+                Ok(None) => continue,
+                Err(why) => {
+                    self.lost(why).await;
+                    continue;
+                }
+            };
+            let mut run = Vec::with_capacity(max.min(256));
+            run.push(self.deliver(first, number));
+            // From here to the return nothing waits: a cancelled call loses no delivery.
+            while run.len() < max {
+                let Some(link) = &mut self.link else { break };
+                match link.ready(&mut self.prefetch) {
+                    Some(Ok(received)) => run.push(self.deliver(received, number)),
+                    // It will say so again, or the stream has ended.
+                    Some(Err(_)) | None => break,
+                }
+            }
+            self.note_held();
+            return Ok(run);
+        }
+    }
+
+    async fn claim(&mut self, batch: &[Delivery]) -> Option<Claim> {
+        let (link, last) = (self.link.as_ref()?, batch.last()?);
+        if last.token.session != link.number {
+            return None;
+        }
+        let mut claim = link.session.will_write(last.token.position, Instant::now());
+        claim.raise = batch.iter().any(|delivery| delivery.captured.redelivered);
+        Some(Claim::Session(claim))
+    }
+
+    async fn reclaim(&mut self, claim: Claim) -> Result<Claim, Unclaimed> {
+        let Claim::Session(old) = &claim else { return Ok(claim) };
+        let link = self.link.as_ref().filter(|link| link.session.id == old.session.id).ok_or(Unclaimed::SessionOver)?;
+        let epoch = if old.raise {
+            self.ledger.raise_epoch(&link.session).await
+        } else {
+            self.ledger.epoch(&link.session).await
+        };
+        let outcome = match epoch {
+            Err(error) => return Err(Unclaimed::Later(error)),
+            // Restored from a backup: what this session wrote is gone there, so it starts again.
+            Ok(None) => Err(LinkError::Silent("a database that knows this session")),
+            // Alive after the epoch was read: its messages cannot have been delivered elsewhere by then.
+            Ok(Some(epoch)) => link.ping().await.map(|()| epoch),
+        };
+        match outcome {
+            Ok(epoch) => {
+                link.session.seen_alive_at(epoch);
+                Ok(Claim::Session(link.session.renew()))
+            }
+            Err(why) => {
+                self.lost(why).await;
+                Err(Unclaimed::SessionOver)
+            }
+        }
+    }
+
+    async fn ack(&mut self, tokens: Vec<AckToken>) -> Acked {
+        let Some(link) = &mut self.link else { return Acked { sent: 0, stale: tokens.len() } };
+        let live = tokens.iter().filter(|token| token.session == link.number);
+        let (sent, last) = live.fold((0, None), |(n, _), token| (n + 1, Some(token.position)));
+        let stale = tokens.len() - sent;
+        let Some(last) = last else { return Acked { sent: 0, stale } };
+        if let Err(why) = link.ack(last).await {
+            self.lost(why).await;
+            return Acked { sent: 0, stale: tokens.len() };
+        }
+        // A moment in which nothing is half done: the place to open a window of another size.
+        if let (Some(better), Some(link)) = (self.prefetch.better(), &mut self.link)
+            && let Err(why) = link.resize(better).await
+        {
+            self.lost(why).await;
+        }
+        self.note_held();
+        Acked { sent, stale }
+    }
+
+    async fn close(&mut self) {
+        self.closed = true;
+        self.settings.metrics.down("stopped".to_owned());
+        if let Some(link) = self.link.take() {
+            let session = Arc::clone(&link.session);
+            let settled = link.close().await;
+            // Best effort: an open session only means a wider window to look for second copies in.
+            let _ = timeout(Duration::from_secs(2), self.ledger.close(&session, settled)).await;
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The store's one entry for capture: rows and the proof that they are ours to write, in one transaction.
+
+use std::time::Duration;
+
+use sqlx::{Executor, PgConnection, Row, pool::PoolConnection, postgres::Postgres};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    PgStore,
+    copies::Window,
+    copy::{HEADER, TRAILER},
+    error::WriteError,
+    returns,
+    row::{COLUMNS, Form, encode},
+};
+use crate::{
+    dead_letter::{DeadLetter, Status},
+    source::{Claim, SessionClaim},
+};
+
+/// sqlx flushes at each send: chunks of this size cost less than a microsecond a row.
+const COPY_CHUNK_BYTES: usize = 256 * 1024;
+/// A statement that takes longer than this means a peer that is gone without saying so.
+const STATEMENT_DEADLINE: Duration = Duration::from_secs(60);
+
+/// A receipt that only a commit can make. Against it a batch gives up its ack tokens.
+#[derive(Debug)]
+#[must_use = "what is stored has to be acked"]
+pub struct Stored {
+    pub rows: usize,
+    pub bytes: usize,
+    /// Rows marked as second copies.
+    pub duplicates: usize,
+    /// Rows stored with less than was known of them.
+    pub degraded: usize,
+    _commit: (),
+}
+
+/// How long a written batch waits for the one before it, with a connection that others may need.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
+
+impl PgStore {
+    /// Writes all of `letters` or none. `claim` is the source's proof; `turn` is awaited before the commit, because
+    /// batches of one source commit in order.
+    ///
+    /// Must not be cancelled half-way: a half-sent COPY spoils the connection. If it is, the connection is closed,
+    /// never returned to the pool.
+    pub async fn write(
+        &self,
+        letters: &mut [DeadLetter],
+        claim: &Claim,
+        turn: &CancellationToken,
+    ) -> Result<Stored, WriteError> {
+        let mut txn = Transaction::begin(self).await?;
+        // On an error `txn` is dropped and its connection closed: the one rollback that cannot hang.
+        let stored = txn.write(letters, claim, turn).await?;
+        txn.finish();
+        Ok(stored)
+    }
+
+    /// Stores one letter that was refused in full, as bytes only; if even that is refused, in the quarantine.
+    pub async fn write_bytes_only(
+        &self,
+        letter: &DeadLetter,
+        claim: &Claim,
+        refused: &str,
+    ) -> Result<Stored, WriteError> {
+        let mut txn = Transaction::begin(self).await?;
+        let (txn, bytes) = match txn.copy(std::slice::from_ref(letter), Form::BytesOnly { refused }).await {
+            Ok(bytes) => (txn, bytes),
+            Err(WriteError::Refused(error)) => {
+                drop(txn);
+                let mut txn = Transaction::begin(self).await?;
+                txn.quarantine(letter, &super::error::describe(&error)).await?;
+                (txn, 0)
+            }
+            Err(error) => return Err(error),
+        };
+        let mut txn = txn;
+        txn.commit(claim, &[]).await?;
+        txn.finish();
+        Ok(Stored { rows: 1, bytes, duplicates: 0, degraded: 1, _commit: () })
+    }
+}
+
+/// A connection with an open transaction; closed, not pooled, unless it finished.
+struct Transaction {
+    connection: Option<PoolConnection<Postgres>>,
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            // Out of the pool: it may be in the middle of a COPY. The server rolls back when the socket closes.
+            drop(connection.detach());
+        }
+    }
+}
+
+impl Transaction {
+    async fn begin(store: &PgStore) -> Result<Self, WriteError> {
+        let connection = within(store.pool.acquire()).await?;
+        let mut txn = Self { connection: Some(connection) };
+        within(txn.connection().execute("BEGIN")).await?;
+        Ok(txn)
+    }
+
+    #[expect(clippy::expect_used, reason = "taken only by finish, which consumes self, and by drop")]
+    fn connection(&mut self) -> &mut PgConnection {
+        self.connection.as_mut().expect("open until finished")
+    }
+
+    /// Gives the connection back to the pool.
+    fn finish(mut self) {
+        drop(self.connection.take());
+    }
+
+    async fn write(
+        &mut self,
+        letters: &mut [DeadLetter],
+        claim: &Claim,
+        turn: &CancellationToken,
+    ) -> Result<Stored, WriteError> {
+        let claimed = match claim {
+            Claim::Session(session) if letters.iter().any(|l| l.captured.redelivered) => {
+                let window = within(Window::load(self.connection(), session, letters)).await?;
+                window.mark(letters)
+            }
+            _ => Vec::new(),
+        };
+        let returned = within(returns::recognise(self.connection(), letters)).await?;
+        let bytes = self.copy(letters, Form::Full).await?;
+        timeout(TURN_WAIT_MAX, turn.cancelled()).await.map_err(|_| WriteError::NotMyTurn)?;
+        // After the turn: the rows this locks are ones that people wait for.
+        within(returns::record(self.connection(), &returned)).await?;
+        self.commit(claim, &claimed).await?;
+        let duplicates = letters.iter().filter(|l| l.status == Status::Duplicate).count();
+        Ok(Stored { rows: letters.len(), bytes, duplicates, degraded: 0, _commit: () })
+    }
+
+    /// Encodes and sends rows, a chunk at a time. Returns the bytes sent.
+    async fn copy(&mut self, letters: &[DeadLetter], form: Form<'_>) -> Result<usize, WriteError> {
+        let statement = format!("COPY dead_letter_queue ({COLUMNS}) FROM STDIN (FORMAT binary)");
+        let mut copy = within(self.connection().copy_in_raw(&statement)).await?;
+        let mut chunk = Vec::with_capacity(COPY_CHUNK_BYTES + 64 * 1024);
+        chunk.extend_from_slice(HEADER);
+        let mut sent = 0;
+        for letter in letters {
+            encode(&mut chunk, letter, form);
+            if chunk.len() >= COPY_CHUNK_BYTES {
+                sent += chunk.len();
+                within_for(copy_deadline(chunk.len()), copy.send(chunk.as_slice())).await?;
+                chunk.clear();
+            }
+        }
+        chunk.extend_from_slice(&TRAILER);
+        sent += chunk.len();
+        within_for(copy_deadline(sent), copy.send(chunk.as_slice())).await?;
+        within_for(copy_deadline(sent), copy.finish()).await?;
+        Ok(sent)
+    }
+
+    async fn quarantine(&mut self, letter: &DeadLetter, error: &str) -> Result<(), WriteError> {
+        let mut wire = Vec::new();
+        crate::message::wire::encode(&mut wire, &letter.message, None);
+        // Called for a row that dead_letter_queue refuses in every form.
+        let insert = sqlx::query(
+            "INSERT INTO dlo_quarantine (source, queue, error, body, message_key, wire) VALUES ($1, $2, $3, $4, $5, $6)",
+        )
+        .bind(&letter.source.name)
+        .bind(letter.captured.queue.as_deref().or(letter.captured.topic.as_deref()))
+        .bind(error.replace('\0', "\u{2400}"))
+        .bind(letter.message.body.as_deref())
+        .bind(letter.message.key.as_deref())
+        .bind(wire);
+        within(insert.execute(self.connection())).await?;
+        Ok(())
+    }
+
+    /// The fence and the COMMIT in one message: a client frozen between the two would hold a lock others wait for.
+    async fn commit(&mut self, claim: &Claim, claimed: &[(i64, Vec<i64>)]) -> Result<(), WriteError> {
+        let Claim::Session(SessionClaim { session, epoch, acked_tag, floor_id, .. }) = claim else {
+            within(self.connection().execute("COMMIT")).await?;
+            return Ok(());
+        };
+        let number = session.next_commit();
+        let mut sql = String::new();
+        for (other, rows) in claimed {
+            let rows: Vec<String> = rows.iter().map(i64::to_string).collect();
+            sql.push_str(&format!("SELECT dlo_capture_claim({other}, ARRAY[{}]::bigint[]);", rows.join(",")));
+        }
+        sql.push_str(&format!(
+            "SELECT dlo_capture_fence({}, {number}, {epoch}, {acked_tag}, {floor_id}) AS ceiling; COMMIT",
+            session.id
+        ));
+        let rows = match within(self.connection().fetch_all(sql.as_str())).await {
+            Err(WriteError::DoneAlready) => {
+                session.committed(number, None);
+                return Err(WriteError::DoneAlready);
+            }
+            other => other?,
+        };
+        let ceiling = rows.last().and_then(|row| row.try_get::<i64, _>("ceiling").ok());
+        session.committed(number, ceiling);
+        Ok(())
+    }
+}
+
+/// Data over a link of 10 kB/s still arrives; a dead one is given up after ten minutes at most.
+fn copy_deadline(bytes: usize) -> Duration {
+    STATEMENT_DEADLINE + Duration::from_millis((bytes as u64 / 8).min(540_000))
+}
+
+/// Bounds a wait on the database from our side: a peer that vanished without a word never answers.
+async fn within<T>(wait: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, WriteError> {
+    within_for(STATEMENT_DEADLINE, wait).await
+}
+
+async fn within_for<T>(
+    deadline: Duration,
+    wait: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, WriteError> {
+    match timeout(deadline, wait).await {
+        Ok(result) => result.map_err(WriteError::from),
+        Err(_) => Err(WriteError::Unavailable(sqlx::Error::Io(std::io::Error::new(
+            std::io::ErrorKind::TimedOut,
+            format!("no answer for {} s", deadline.as_secs()),
+        )))),
+    }
+}
