@@ -80,6 +80,7 @@ pub async fn run(config: Config, parts: Parts) -> anyhow::Result<()> {
     let starting = start(config, parts, Arc::clone(&store), metrics, sources, stop.clone());
     tasks.spawn("sidecar", starting);
     let ended = tasks.run(&stop, deadline).await;
+    tracing::info!("stopped");
     let _ = tokio::time::timeout(Duration::from_secs(2), store.leave()).await;
     ended?;
     Ok(())

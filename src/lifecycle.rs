@@ -60,7 +60,7 @@ impl Tasks {
             Some(ended) = self.set.join_next() => Some(died(ended)),
         };
         match &death {
-            None => tracing::info!(deadline = ?deadline, "stopping: finishing what is in hand"),
+            None => tracing::debug!(deadline = ?deadline, "stopping: finishing what is in hand"),
             Some(died) => tracing::error!("{died}; stopping"),
         }
         stop.soft.cancel();

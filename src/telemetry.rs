@@ -6,8 +6,8 @@ use crate::config::{Log, LogFormat};
 
 /// Starts logging on stderr. Called once; a second call changes nothing.
 pub fn start(log: &Log) {
-    // lapin reports every broken connection several times over; the source says it once, with its name.
-    let filter = format!("{},lapin=off,async_rs=off", log.level);
+    // lapin reports every broken connection several times over, sqlx every notice; what matters is said here, once.
+    let filter = format!("{},lapin=off,async_rs=off,sqlx=warn", log.level);
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let registry = tracing_subscriber::registry().with(filter);
     let _ = match log.format {
