@@ -1,28 +1,39 @@
-//! Time as an argument. Nothing else asks the system for the time of day, so tests can say what time it is.
+//! Time as an argument: the only place that asks the machine.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
 
-/// Tells the time of day.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Clock(Option<DateTime<Utc>>);
+/// Tells the time of day: the system's, or one that a test turns.
+#[derive(Clone, Debug)]
+pub struct Clock(Option<Arc<Mutex<DateTime<Utc>>>>);
 
 impl Clock {
-    /// The machine's own time.
     #[must_use]
     pub fn system() -> Self {
         Self(None)
     }
 
-    /// Stands still at `at`.
+    /// Stands still until [`Clock::set`].
     #[must_use]
-    pub fn standing(at: DateTime<Utc>) -> Self {
-        Self(Some(at))
+    pub fn manual(now: DateTime<Utc>) -> Self {
+        Self(Some(Arc::new(Mutex::new(now))))
     }
 
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "the one place that asks the system")]
     pub fn now(&self) -> DateTime<Utc> {
-        self.0.unwrap_or_else(Utc::now)
+        match &self.0 {
+            Some(now) => *now.lock().unwrap_or_else(PoisonError::into_inner),
+            #[expect(clippy::disallowed_methods, reason = "the one place")]
+            None => Utc::now(),
+        }
+    }
+
+    /// Turns a manual clock; the system's goes its own way.
+    pub fn set(&self, to: DateTime<Utc>) {
+        if let Some(now) = &self.0 {
+            *now.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -186,6 +186,7 @@ impl Metrics {
             lag_seconds: self.lag_seconds.clone(),
             blocked: AtomicBool::new(false),
             last_complaint: Mutex::new(None),
+            held: AtomicU64::new(0),
             trouble: Mutex::new(Some("not connected yet".to_owned())),
         }))
     }
@@ -284,6 +285,7 @@ struct Series {
     blocked: AtomicBool,
     last_complaint: Mutex<Option<Instant>>,
     trouble: Mutex<Option<String>>,
+    held: AtomicU64,
 }
 
 fn add(counters: &[(&'static str, IntCounter)], reason: &str, n: usize) {
@@ -356,6 +358,16 @@ impl SourceMetrics {
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.0.up.get() == 1
+    }
+
+    /// Delivered to us and not yet acked.
+    pub fn set_held(&self, messages: u64) {
+        self.0.held.store(messages, Ordering::Release);
+    }
+
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.0.held.load(Ordering::Acquire)
     }
 
     pub fn lag(&self, queue: &str, messages: u64, oldest: Option<Duration>) {

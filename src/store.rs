@@ -2,9 +2,11 @@
 
 mod actions;
 mod audit;
+pub mod claim;
 mod copies;
 mod copy;
 pub mod error;
+mod instances;
 pub mod json;
 mod ledger;
 pub mod migrate;

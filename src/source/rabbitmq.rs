@@ -38,6 +38,8 @@ pub struct Settings {
     pub broker: Arc<Broker>,
     /// Bytes that may be in flight.
     pub share: usize,
+    /// A fixed prefetch in place of one that follows the sizes seen.
+    pub prefetch: Option<u16>,
     pub metrics: SourceMetrics,
 }
 
@@ -99,7 +101,7 @@ fn pauses() -> ExponentialBackoff {
 impl RabbitSource {
     #[must_use]
     pub fn new(settings: Settings, ledger: Arc<dyn SessionLedger>) -> Self {
-        let prefetch = Prefetch::new(settings.share);
+        let prefetch = settings.prefetch.map_or_else(|| Prefetch::new(settings.share), Prefetch::fixed);
         let queue_name = Arc::from(settings.queue.name.as_str());
         Self {
             settings,
@@ -165,6 +167,7 @@ impl RabbitSource {
     /// The link is gone: what it delivered and was not acked is with the broker again.
     async fn lost(&mut self, why: LinkError) {
         let Some(link) = self.link.take() else { return };
+        self.note_held();
         let session = Arc::clone(&link.session);
         let progressed = link.unacked() > 0 || session.next_commit() > 1;
         let settled = match &why {
@@ -191,6 +194,10 @@ impl RabbitSource {
                 self.failed(&OpenError::Link(why));
             }
         }
+    }
+
+    fn note_held(&self) {
+        self.settings.metrics.set_held(self.link.as_ref().map_or(0, Link::unacked));
     }
 
     fn deliver(&self, received: Received, number: u64) -> Delivery {
@@ -251,6 +258,7 @@ impl Source for RabbitSource {
                     Some(Err(_)) | None => break,
                 }
             }
+            self.note_held();
             return Ok(run);
         }
     }
@@ -308,6 +316,7 @@ impl Source for RabbitSource {
         {
             self.lost(why).await;
         }
+        self.note_held();
         Acked { sent, stale }
     }
 

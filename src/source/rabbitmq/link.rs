@@ -6,7 +6,7 @@ use futures_util::{FutureExt, StreamExt};
 use lapin::{
     Channel, Consumer, ErrorKind,
     options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions},
-    types::{AMQPValue, FieldTable},
+    types::FieldTable,
 };
 use tokio::time::timeout;
 
@@ -16,7 +16,7 @@ use crate::{
         convert,
         raw::{RawClient, RawConsumer, RawDelivery, RawError},
     },
-    message::{Headers, RawMessage, Text, Value},
+    message::{Headers, RawMessage, Text},
     source::session::Session,
 };
 
@@ -91,8 +91,7 @@ impl Link {
 
     /// Consumes the raw way, until it is past what lapin cannot hold.
     pub(super) async fn raw(client: RawClient, queue: &str, session: Session, number: u64) -> Result<Self, LinkError> {
-        let arguments: Headers = std::iter::once(("x-stream-offset".into(), Value::Str("first".into()))).collect();
-        let consumer = client.consume(queue, RESCUE_PREFETCH, &arguments, ANSWER_DEADLINE).await?;
+        let consumer = client.consume(queue, RESCUE_PREFETCH, &Headers::new(), ANSWER_DEADLINE).await?;
         let client = Client::Raw { client, consumer, left: RESCUE_MESSAGES };
         Ok(Self { session: Arc::new(session), number, client, last_tag: 0, acked_tag: 0, alone: true })
     }
@@ -218,11 +217,8 @@ impl Link {
 
 async fn consume(channel: &Channel, queue: &str, prefetch: u16) -> Result<Consumer, LinkError> {
     answered("basic.qos", channel.basic_qos(prefetch, BasicQosOptions::default())).await?;
-    let mut arguments = FieldTable::default();
-    // On a stream the default is to see only what comes from now on: then its first entry tells us what it is.
-    // Other queues do not look at it.
-    arguments.insert("x-stream-offset".into(), AMQPValue::LongString("first".into()));
-    let consumer = channel.basic_consume(queue.into(), "".into(), BasicConsumeOptions::default(), arguments);
+    let consumer =
+        channel.basic_consume(queue.into(), "".into(), BasicConsumeOptions::default(), FieldTable::default());
     answered("basic.consume", consumer).await
 }
 
