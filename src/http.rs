@@ -71,3 +71,38 @@ pub fn router(state: HttpState) -> Router {
         .layer(middleware::map_response(guard::harden))
         .with_state(state)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_names_every_route_with_its_permission_scheme() {
+        let document = serde_json::to_value(openapi()).expect("JSON");
+        let paths: Vec<&String> = document["paths"].as_object().expect("paths").keys().collect();
+        for path in [
+            "letters",
+            "letters/{id}",
+            "letters/{id}/body",
+            "letters/{id}/lives",
+            "letters/{id}/replay",
+            "tokens",
+            "replays/{id}",
+        ] {
+            assert!(paths.contains(&&format!("/api/v1/{path}")), "{path}: {paths:?}");
+        }
+        assert_eq!(document["components"]["securitySchemes"]["token"]["scheme"], "bearer");
+        assert!(document["components"]["schemas"]["Problem"].is_object());
+    }
+
+    #[test]
+    fn the_document_lists_the_selection_terms_that_the_store_knows() {
+        let document = serde_json::to_value(openapi()).expect("JSON");
+        let parameters =
+            document["paths"]["/api/v1/letters"]["get"]["parameters"].as_array().expect("parameters").clone();
+        let listed: Vec<&str> = parameters.iter().filter_map(|parameter| parameter["name"].as_str()).collect();
+        for (term, _) in crate::store::query::TERMS {
+            assert!(listed.contains(&term), "{term}");
+        }
+    }
+}

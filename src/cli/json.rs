@@ -2,6 +2,11 @@
 
 /// `text`, which is JSON, indented.
 pub(super) fn pretty(text: &str) -> String {
+    indented(text, 0)
+}
+
+/// The same for people: an object or list of up to `room` characters stays on its line.
+pub(super) fn indented(text: &str, room: usize) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let mut depth = 0usize;
     let mut rest = text.trim();
@@ -15,6 +20,11 @@ pub(super) fn pretty(text: &str) -> String {
         rest = &rest[c.len_utf8()..];
         match c {
             '{' | '[' => {
+                if let Some((inline, after)) = on_one_line(rest, c, room.saturating_sub(depth * 2)) {
+                    out.push_str(&inline);
+                    rest = after;
+                    continue;
+                }
                 out.push(c);
                 let close = if c == '{' { '}' } else { ']' };
                 if let Some(after) = rest.trim_start().strip_prefix(close) {
@@ -40,6 +50,36 @@ pub(super) fn pretty(text: &str) -> String {
         }
     }
     out
+}
+
+/// What was opened by `open`, before `rest`, up to where it is closed, if that fits into `room`.
+fn on_one_line(rest: &str, open: char, room: usize) -> Option<(String, &str)> {
+    let mut line = String::from(open);
+    let (mut depth, mut at) = (1, 0);
+    while depth > 0 {
+        let c = rest[at..].chars().next()?;
+        if c == '"' {
+            let end = at + string_end(&rest[at..]);
+            line.push_str(&rest[at..end]);
+            at = end;
+        } else {
+            at += c.len_utf8();
+            match c {
+                '{' | '[' => depth += 1,
+                '}' | ']' => depth -= 1,
+                _ => {}
+            }
+            match c {
+                ',' | ':' => line.extend([c, ' ']),
+                c if c.is_ascii_whitespace() => {}
+                c => line.push(c),
+            }
+        }
+        if line.len() > room {
+            return None;
+        }
+    }
+    Some((line, &rest[at..]))
 }
 
 fn new_line(out: &mut String, depth: usize) {
@@ -75,9 +115,19 @@ mod tests {
     }
 
     #[test]
+    fn for_people_what_fits_stays_on_its_line() {
+        let text = r#"{"items":[{"sku":"A","qty":1},{"sku":"B","qty":2}],"n":1}"#;
+        assert_eq!(
+            indented(text, 30),
+            "{\n  \"items\": [\n    {\"sku\": \"A\", \"qty\": 1},\n    {\"sku\": \"B\", \"qty\": 2}\n  ],\n  \"n\": 1\n}"
+        );
+    }
+
+    #[test]
     fn what_serde_reads_is_the_same_before_and_after() {
         let text = r#"[null,true,"ä\\",-0.5,{"k":"v"}]"#;
         let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
         assert_eq!(read(&pretty(text)), read(text));
+        assert_eq!(read(&indented(text, 80)), read(text));
     }
 }

@@ -60,9 +60,9 @@ const COLUMNS: [Column; 8] = [
     Column::fixed("STATUS"),
     Column::fixed("SERVICE").cut_to(10),
     Column::fixed("EVENT").cut_to(12).leaves(1),
-    Column::fixed("ERROR").cut_to(20),
-    Column::right("TRIES").leaves(3),
-    Column::fixed("DIED IN").cut_to(12).leaves(2),
+    Column::fixed("ERROR").cut_to(24).weight(3),
+    Column::right("TRIES").leaves(2),
+    Column::fixed("DIED IN").cut_to(12).leaves(3),
 ];
 
 pub(super) async fn ls(client: &Client, args: Args, out: &mut Out) -> Result<(), CliError> {
@@ -140,8 +140,13 @@ fn table(page: &Page, out: &mut Out) -> Result<(), CliError> {
 
 fn cells(row: &Row, now: DateTime<Utc>) -> Vec<Cell> {
     let died_in = row.origin_queue.as_deref().or(row.origin_topic.as_deref()).or(row.captured_queue.as_deref());
-    let attempts = row.attempts.map_or_else(|| "–".to_owned(), |attempts| attempts.to_string());
-    let tries = if row.retry_count > 0 { format!("{attempts}+{}", row.retry_count) } else { attempts };
+    // The consumer's own, plus ours.
+    let tries = match (row.attempts, row.retry_count) {
+        (None, 0) => "–".to_owned(),
+        (None, ours) => format!("+{ours}"),
+        (Some(its), 0) => its.to_string(),
+        (Some(its), ours) => format!("{its}+{ours}"),
+    };
     vec![
         Cell::painted(&row.id.to_string(), Paint::Bold),
         Cell::painted(&clock::age(row.created_at, now), Paint::Dim),

@@ -13,21 +13,28 @@ pub(super) struct Column {
     pub(super) right: bool,
     /// It may be cut down to this; `None`: never.
     pub(super) cut_to: Option<usize>,
+    /// Of what there is to share it gets this many parts.
+    pub(super) weight: usize,
     /// On a terminal too narrow for all, the highest go first; 0 stays.
     pub(super) leaves: u8,
 }
 
 impl Column {
     pub(super) const fn fixed(title: &'static str) -> Self {
-        Self { title, right: false, cut_to: None, leaves: 0 }
+        Self { title, right: false, cut_to: None, weight: 1, leaves: 0 }
     }
 
     pub(super) const fn right(title: &'static str) -> Self {
-        Self { title, right: true, cut_to: None, leaves: 0 }
+        Self { title, right: true, cut_to: None, weight: 1, leaves: 0 }
     }
 
     pub(super) const fn cut_to(mut self, width: usize) -> Self {
         self.cut_to = Some(width);
+        self
+    }
+
+    pub(super) const fn weight(mut self, parts: usize) -> Self {
+        self.weight = parts;
         self
     }
 
@@ -88,17 +95,23 @@ pub(super) fn lines(columns: &[Column], rows: &[Vec<Cell>], style: Style) -> Vec
 }
 
 /// Which columns are shown, and how wide.
-fn fit(columns: &[Column], mut widths: Vec<usize>, limit: Option<usize>) -> Vec<(usize, usize)> {
+fn fit(columns: &[Column], natural: Vec<usize>, limit: Option<usize>) -> Vec<(usize, usize)> {
     let mut shown: Vec<usize> = (0..columns.len()).collect();
-    let Some(limit) = limit else { return shown.into_iter().zip(widths).collect() };
+    let Some(limit) = limit else { return shown.into_iter().zip(natural).collect() };
     let total = |shown: &[usize], widths: &[usize]| {
         shown.iter().map(|index| widths[*index] + GAP).sum::<usize>().saturating_sub(GAP)
     };
     loop {
+        let mut widths = natural.clone();
         while total(&shown, &widths) > limit {
-            // The widest that still may be cut gives way.
+            // The widest for its weight that still may be cut gives way.
             let spare = |index: &usize| columns[*index].cut_to.map_or(0, |least| widths[*index].saturating_sub(least));
-            match shown.iter().copied().filter(|index| spare(index) > 0).max_by_key(|index| widths[*index]) {
+            match shown
+                .iter()
+                .copied()
+                .filter(|index| spare(index) > 0)
+                .max_by_key(|index| widths[*index] / columns[*index].weight)
+            {
                 Some(widest) => widths[widest] -= 1,
                 None => break,
             }

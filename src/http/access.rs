@@ -131,3 +131,6 @@ impl utoipa::Modify for BearerScheme {
         openapi.components.get_or_insert_default().add_security_scheme("token", scheme);
     }
 }
+
+#[cfg(test)]
+mod tests;

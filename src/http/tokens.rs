@@ -109,3 +109,48 @@ pub(super) async fn revoke(
     state.store.revoke_token(&name, &caller.actor).await?;
     Ok(StatusCode::NO_CONTENT)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::http::{Access, testing::Api};
+
+    #[tokio::test]
+    async fn a_token_works_until_it_is_revoked() {
+        let mut api = Api::with(Access::Token).await;
+        let first = api.db.store.ensure_first_token().await.expect("made").expect("none before");
+        assert!(api.db.store.ensure_first_token().await.expect("asked").is_none(), "only once");
+        api.bearing(Some(first.expose()));
+
+        let made = api.post("/api/v1/tokens", &json!({"name": "anna", "role": "viewer"})).await;
+        assert_eq!(made.status, 201);
+        let token = made.json()["token"].as_str().expect("a token").to_owned();
+        assert_eq!(api.post("/api/v1/tokens", &json!({"name": "anna", "role": "admin"})).await.problem().0, 409);
+        assert_eq!(api.post("/api/v1/tokens", &json!({"name": "a b", "role": "viewer"})).await.problem().0, 400);
+        assert_eq!(api.post("/api/v1/tokens", &json!({"name": "b", "role": "king"})).await.problem().0, 400);
+        let list = api.get("/api/v1/tokens").await;
+        assert_eq!(list.json()["items"][0]["name"], "anna");
+        assert!(!String::from_utf8_lossy(&list.body).contains(&token), "a token is shown once");
+
+        assert_eq!(api.bearing(Some(&token)).get("/api/v1/letters").await.status, 200);
+        assert_eq!(api.bearing(Some(first.expose())).delete("/api/v1/tokens/anna").await.status, 204);
+        assert_eq!(api.delete("/api/v1/tokens/nobody").await.problem().0, 404);
+        assert_eq!(api.bearing(Some(&token)).get("/api/v1/letters").await.status, 401);
+        assert_eq!(
+            api.audit().await,
+            ["dlo token create", "token:first-admin token create", "token:first-admin token revoke"]
+        );
+    }
+
+    #[tokio::test]
+    async fn the_database_never_holds_a_token() {
+        let api = Api::local().await;
+        let secret = api.db.store.ensure_first_token().await.expect("made").expect("none before");
+        let text = "SELECT count(*) FROM dlo_tokens t, dlo_audit a WHERE strpos(concat(t, a), $1) > 0";
+        let found: i64 =
+            sqlx::query_scalar(text).bind(secret.expose()).fetch_one(api.db.store.pool()).await.expect("asked");
+        assert_eq!(found, 0);
+        assert_eq!(format!("{secret:?}"), "***");
+    }
+}

@@ -5,6 +5,7 @@ use std::{str::FromStr, time::Duration};
 use sqlx::{Connection, Executor, PgConnection, postgres::PgConnectOptions};
 
 use super::{PgStore, StoreOptions};
+use crate::message::{AmqpProperties, RawMessage, Value};
 
 /// A fresh database with the schema in it; gone when dropped.
 pub(crate) struct TestDb {
@@ -32,6 +33,23 @@ impl TestDb {
         let connect = server().database(&name);
         let store = PgStore::new(StoreOptions { connect, max_connections: 4, instance: "test".to_owned() });
         Self { store, name }
+    }
+
+    /// A letter as capture writes it: published to exchange `shop` with key `orders.created`, died in queue `orders`.
+    pub(crate) async fn captured(&self, body: &[u8]) -> i64 {
+        let headers = [("tenant".into(), Value::Str("eu-1".into()))].into_iter().collect();
+        let properties = AmqpProperties { content_type: Some("text/html".into()), ..AmqpProperties::default() };
+        let mut wire = Vec::new();
+        crate::message::wire::encode(&mut wire, &RawMessage::amqp(properties, headers, ""), None);
+        let insert = sqlx::query_scalar(
+            "INSERT INTO dead_letter_queue (service_name, event_type, payload, error_message, traceback, error_class, source, broker,
+                 broker_kind, dialect, origin_exchange, origin_routing_key, origin_queue, consumer, body, payload_state, headers, wire)
+             VALUES ('shop', 'orders.created', $1::text::jsonb, 'no stock', 'at a.B', 'a.OutOfStock', 'orders',
+                 'rabbit', 'rabbitmq', 'rabbitmq-native', 'shop', 'orders.created', 'orders', 'orders', $2, 'complete',
+                 '{\"tenant\": \"eu-1\"}', $3) RETURNING id",
+        );
+        let payload = std::str::from_utf8(body).ok().filter(|text| crate::store::json::is_jsonb(text.as_bytes()));
+        insert.bind(payload).bind(body).bind(wire).fetch_one(self.store.pool()).await.expect("a letter")
     }
 
     /// Runs SQL like a service would. Returns the id of its RETURNING, or 0.

@@ -1,6 +1,7 @@
 //! A page of titled sections with labelled lines.
 
 use chrono::{DateTime, Utc};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::{
     cli::{
@@ -59,12 +60,29 @@ impl Page {
     pub(super) fn painted(&mut self, label: &str, value: Option<&str>, paint: Paint) {
         let Some(value) = value.filter(|value| !value.is_empty()) else { return };
         let label = one_line(label);
-        let padding =
-            " ".repeat(LABEL_WIDTH.saturating_sub(unicode_width::UnicodeWidthStr::width(label.as_str())).max(1));
+        let padding = " ".repeat(LABEL_WIDTH.saturating_sub(label.as_str().width()).max(1));
         let room = self.room(2 + LABEL_WIDTH.max(label.len() + 1));
         let value = self.paint(paint, &cut(&one_line(value), room));
         let label = self.paint(Paint::Dim, &label);
         self.raw(&format!("  {label}{padding}{value}"));
+    }
+
+    /// `label  value` over as many lines as it takes: what people came for is not cut.
+    pub(super) fn wrapped(&mut self, label: &str, value: &str) {
+        let value = printable(value);
+        let indent = " ".repeat(2 + LABEL_WIDTH);
+        let lines = wrap(value.trim(), self.room(2 + LABEL_WIDTH));
+        let label =
+            format!("  {}{}", self.paint(Paint::Dim, label), " ".repeat(LABEL_WIDTH.saturating_sub(label.len())));
+        for (number, line) in lines.iter().enumerate() {
+            let lead = if number == 0 { &label } else { &indent };
+            self.raw(&format!("{lead}{line}"));
+        }
+    }
+
+    /// How wide a line of a block may be.
+    pub(super) fn block_width(&self) -> usize {
+        self.style.width.map_or(96, |width| width.saturating_sub(2))
     }
 
     pub(super) fn time(&mut self, label: &str, at: Option<&str>) {
@@ -96,5 +114,52 @@ impl Page {
             Some(width) if !self.full => width.saturating_sub(used).max(20),
             _ => usize::MAX,
         }
+    }
+}
+
+/// Lines of at most `width`, broken between words where there are any.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut current = String::new();
+        for word in line.split_inclusive(' ') {
+            if !current.is_empty() && (current.as_str().width() + word.trim_end().width()) > width {
+                lines.push(std::mem::take(&mut current));
+            }
+            current.push_str(word);
+            while current.as_str().width() > width && current.trim_end().width() > width {
+                let (head, tail) = split_at_width(&current, width);
+                lines.push(head);
+                current = tail;
+            }
+        }
+        if !current.is_empty() || line.is_empty() {
+            lines.push(current);
+        }
+    }
+    lines
+}
+
+fn split_at_width(text: &str, width: usize) -> (String, String) {
+    let mut used = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        used += c.width().unwrap_or(0);
+        used > width
+    });
+    // At least one character goes, or there is no end to it.
+    let end = end.map_or(text.len(), |(index, _)| index).max(text.chars().next().map_or(0, char::len_utf8));
+    (text[..end].to_owned(), text[end..].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_broken_between_words_and_inside_what_is_too_long() {
+        assert_eq!(wrap("one two three", 8), ["one two ", "three"]);
+        assert_eq!(wrap("abcdefghij k", 4), ["abcd", "efgh", "ij k"]);
+        assert_eq!(wrap("在庫が", 1), ["在", "庫", "が"]);
+        assert_eq!(wrap("a\nb", usize::MAX), ["a", "b"]);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value as Json, value::RawValue};
 
 use super::page::Page;
-use crate::cli::{json::pretty, out::Paint, table::one_line};
+use crate::cli::{json::indented, out::Paint, table::one_line};
 
 const PAYLOAD_LINES: usize = 24;
 const TRACE_LINES: usize = 12;
@@ -76,11 +76,7 @@ fn why(page: &mut Page, letter: &Letter) {
     page.section("Why");
     page.painted("error", letter.text("error_class"), Paint::Red);
     if let Some(message) = letter.text("error_message") {
-        if message.trim_end().contains('\n') {
-            page.block(message, TRACE_LINES, Paint::Plain, "dlo show --full");
-        } else {
-            page.field("message", Some(message));
-        }
+        page.wrapped("message", message);
     }
     let attempts = match letter.number("attempts") {
         None => None,
@@ -134,7 +130,10 @@ fn message(page: &mut Page, letter: &Letter) {
     page.field("body", size.as_deref().or(state));
     let properties = letter.read.get("properties").and_then(Json::as_object);
     for (name, value) in properties.into_iter().flatten() {
-        page.field(&name.replace('_', " "), Some(&text_of(value)));
+        match value.as_i64().filter(|_| name == "timestamp").and_then(|at| chrono::DateTime::from_timestamp(at, 0)) {
+            Some(at) => page.time("timestamp", Some(&at.to_rfc3339())),
+            None => page.field(&name.replace('_', " "), Some(&text_of(value))),
+        }
     }
     for name in ["message_id", "correlation_id"] {
         let told = properties.is_some_and(|properties| properties.contains_key(name));
@@ -173,7 +172,12 @@ fn headers(page: &mut Page, letter: &Letter) {
 fn payload(page: &mut Page, id: i64, letter: &Letter) {
     page.section("Payload");
     if let Some(json) = letter.raw("payload") {
-        return page.block(&pretty(json), PAYLOAD_LINES, Paint::Plain, &format!("dlo show {id} --full"));
+        return page.block(
+            &indented(json, page.block_width()),
+            PAYLOAD_LINES,
+            Paint::Plain,
+            &format!("dlo show {id} --full"),
+        );
     }
     let omitted =
         letter.read.get("omitted").and_then(Json::as_array).is_some_and(|omitted| omitted.contains(&"body".into()));

@@ -142,3 +142,6 @@ decision!(
     /// Somebody saw to it by other means.
     resolve, "/letters/{id}/resolve", Action::Resolve
 );
+
+#[cfg(test)]
+mod tests;

@@ -75,3 +75,6 @@ fn page(pairs: &mut Pairs) -> Result<(u32, Option<Cursor>), LettersError> {
         };
     Ok((limit, cursor))
 }
+
+#[cfg(test)]
+mod tests;

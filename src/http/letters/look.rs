@@ -66,3 +66,6 @@ pub(crate) async fn body(
 pub(crate) async fn lives(State(state): State<HttpState>, _: Viewer, Id(id): Id) -> Result<Json<Lives>, LettersError> {
     Ok(Json(state.store.lives(id).await?.ok_or(LettersError::NotFound(id))?))
 }
+
+#[cfg(test)]
+mod tests;
