@@ -217,7 +217,8 @@ impl Link {
 
 async fn consume(channel: &Channel, queue: &str, prefetch: u16) -> Result<Consumer, LinkError> {
     answered("basic.qos", channel.basic_qos(prefetch, BasicQosOptions::default())).await?;
-    let consumer = channel.basic_consume(queue.into(), "".into(), BasicConsumeOptions::default(), FieldTable::default());
+    let consumer =
+        channel.basic_consume(queue.into(), "".into(), BasicConsumeOptions::default(), FieldTable::default());
     answered("basic.consume", consumer).await
 }
 
