@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::{Executor, PgConnection, Row, pool::PoolConnection, postgres::Postgres};
+use sqlx::{Executor, PgConnection, Row};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -11,6 +11,7 @@ use super::{
     copies::Window,
     copy::{HEADER, TRAILER},
     error::WriteError,
+    lease::{Lease, copy_deadline, within, within_for},
     returns,
     row::{COLUMNS, Form, encode},
 };
@@ -21,8 +22,6 @@ use crate::{
 
 /// sqlx flushes at each send: chunks of this size cost less than a microsecond a row.
 const COPY_CHUNK_BYTES: usize = 256 * 1024;
-/// A statement that takes longer than this means a peer that is gone without saying so.
-const STATEMENT_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A receipt that only a commit can make. Against it a batch gives up its ack tokens.
 #[derive(Debug)]
@@ -84,36 +83,23 @@ impl PgStore {
     }
 }
 
-/// A connection with an open transaction; closed, not pooled, unless it finished.
-struct Transaction {
-    connection: Option<PoolConnection<Postgres>>,
-}
-
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            // Out of the pool: it may be in the middle of a COPY. The server rolls back when the socket closes.
-            drop(connection.detach());
-        }
-    }
-}
+/// An open transaction. On an error it is dropped and its connection closed: the one rollback that cannot hang.
+struct Transaction(Lease);
 
 impl Transaction {
     async fn begin(store: &PgStore) -> Result<Self, WriteError> {
-        let connection = within(store.pool.acquire()).await?;
-        let mut txn = Self { connection: Some(connection) };
+        let mut txn = Self(Lease::take(store).await?);
         within(txn.connection().execute("BEGIN")).await?;
         Ok(txn)
     }
 
-    #[expect(clippy::expect_used, reason = "taken only by finish, which consumes self, and by drop")]
     fn connection(&mut self) -> &mut PgConnection {
-        self.connection.as_mut().expect("open until finished")
+        self.0.connection()
     }
 
     /// Gives the connection back to the pool.
-    fn finish(mut self) {
-        drop(self.connection.take());
+    fn finish(self) {
+        self.0.finish();
     }
 
     async fn write(
@@ -195,37 +181,17 @@ impl Transaction {
             session.id
         ));
         let rows = match within(self.connection().fetch_all(sql.as_str())).await {
-            Err(WriteError::DoneAlready) => {
-                session.committed(number, None);
-                return Err(WriteError::DoneAlready);
+            Ok(rows) => rows,
+            Err(error) => {
+                let error = WriteError::from(error);
+                if matches!(error, WriteError::DoneAlready) {
+                    session.committed(number, None);
+                }
+                return Err(error);
             }
-            other => other?,
         };
         let ceiling = rows.last().and_then(|row| row.try_get::<i64, _>("ceiling").ok());
         session.committed(number, ceiling);
         Ok(())
-    }
-}
-
-/// Data over a link of 10 kB/s still arrives; a dead one is given up after ten minutes at most.
-fn copy_deadline(bytes: usize) -> Duration {
-    STATEMENT_DEADLINE + Duration::from_millis((bytes as u64 / 8).min(540_000))
-}
-
-/// Bounds a wait on the database from our side: a peer that vanished without a word never answers.
-async fn within<T>(wait: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, WriteError> {
-    within_for(STATEMENT_DEADLINE, wait).await
-}
-
-async fn within_for<T>(
-    deadline: Duration,
-    wait: impl Future<Output = Result<T, sqlx::Error>>,
-) -> Result<T, WriteError> {
-    match timeout(deadline, wait).await {
-        Ok(result) => result.map_err(WriteError::from),
-        Err(_) => Err(WriteError::Unavailable(sqlx::Error::Io(std::io::Error::new(
-            std::io::ErrorKind::TimedOut,
-            format!("no answer for {} s", deadline.as_secs()),
-        )))),
     }
 }
