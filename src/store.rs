@@ -4,6 +4,7 @@ mod copies;
 mod copy;
 pub mod error;
 pub mod json;
+mod lease;
 mod ledger;
 pub mod migrate;
 pub mod partitions;
