@@ -19,7 +19,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
-pub use self::{error::WriteError, write::Stored};
+pub use self::{error::WriteError, row::Form, write::Stored};
 
 /// The database, shared by everything that uses it.
 #[derive(Clone, Debug)]
