@@ -6,6 +6,7 @@ mod copy;
 pub mod error;
 mod instances;
 pub mod json;
+mod lease;
 mod ledger;
 pub mod migrate;
 pub mod partitions;
@@ -20,7 +21,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
-pub use self::{error::WriteError, write::Stored};
+pub use self::{error::WriteError, row::Form, write::Stored};
 
 /// The database, shared by everything that uses it.
 #[derive(Clone, Debug)]
