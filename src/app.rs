@@ -1,6 +1,6 @@
 //! The composition root: builds every part, starts them in order, stops them in order.
 
-mod brokers;
+pub(crate) mod brokers;
 mod upkeep;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
