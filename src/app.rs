@@ -1,6 +1,7 @@
 //! The composition root: builds every part, starts them in order, stops them in order.
 
 pub(crate) mod brokers;
+mod listen;
 mod upkeep;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -15,8 +16,10 @@ use crate::{
         batch::Limits,
         pipeline::{self, Capture},
     },
+    clock::Clock,
     config::{self, Config, Place},
     dead_letter::SourceInfo,
+    http::{self, Access, HttpState, ops::OpsState},
     lifecycle::{Stop, Tasks},
     metrics::{Metrics, SourceMetrics},
     replay::{self, Replay},
@@ -76,6 +79,11 @@ pub async fn run(config: Config, parts: Parts) -> anyhow::Result<()> {
     let sources: Vec<SourceMetrics> =
         config.sources.iter().map(|source| metrics.source(&source.name, &source.broker)).collect();
 
+    let named = config.sources.iter().map(|source| source.name.clone()).zip(sources.iter().cloned()).collect();
+    let ops = OpsState { store: (*store).clone(), metrics: metrics.clone(), sources: Arc::new(named) };
+    let listener = listen::bind("metrics.listen", config.metrics.listen).await?;
+    tasks.spawn("metrics listener", listen::serve(listener, http::ops::router(ops), stop.hard.clone()));
+
     let deadline = config.shutdown.deadline.get();
     let starting = start(config, parts, Arc::clone(&store), metrics, sources, stop.clone());
     tasks.spawn("sidecar", starting);
@@ -113,6 +121,9 @@ async fn start(
         replay(&config, &store, &metrics, &stop, &mut tasks)?;
     }
     tracing::info!(instance = store.instance, parts = ?parts.names(), sources = config.sources.len(), "running");
+    if parts.http {
+        serve_http(&config, &store, &stop, &mut tasks).await?;
+    }
     let deadline = config.shutdown.deadline.get();
     tasks.supervise(&stop, deadline).await.map_err(|died| died.to_string())
 }
@@ -206,6 +217,24 @@ fn capture(
             Ok(())
         });
     }
+    Ok(())
+}
+
+async fn serve_http(config: &Config, store: &Arc<PgStore>, stop: &Stop, tasks: &mut Tasks) -> Result<(), String> {
+    let access = match config.http.auth {
+        config::Auth::Token => Access::Token,
+        config::Auth::None => {
+            let hosts = config.http.external_url.iter().map(|url| url.host().to_owned()).collect();
+            Access::Open { full: config.http.insecure_full_access, hosts }
+        }
+        config::Auth::Proxy => return Err("http.auth: proxy is not in this version; use token".to_owned()),
+    };
+    if config.http.auth == config::Auth::Token {
+        listen::first_token(store, &config.http).await?;
+    }
+    let state = HttpState { store: (**store).clone(), access, clock: Clock::system() };
+    let listener = listen::bind("http.listen", config.http.listen).await.map_err(|error| format!("{error:#}"))?;
+    tasks.spawn("http listener", listen::serve(listener, http::router(state), stop.soft.clone()));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod copy;
 pub mod error;
 mod instances;
 pub mod json;
+mod lease;
 mod ledger;
 pub mod migrate;
 pub mod partitions;
@@ -33,6 +34,7 @@ pub use self::{
     actions::{Action, ActionError},
     error::WriteError,
     reading::QueryError,
+    row::Form,
     write::Stored,
 };
 

@@ -14,7 +14,7 @@ use crate::{
     dead_letter::{DeadLetter, SourceInfo},
     metrics::SourceMetrics,
     source::{AckToken, Claim, Unclaimed},
-    store::{PgStore, Stored, WriteError, error},
+    store::{Form, PgStore, Stored, WriteError, error},
 };
 
 /// Asks the pipeline, which has the source, for a fresh claim.
@@ -80,17 +80,14 @@ impl Writer {
     /// Tries until the rows are committed or refused. `None` when they are not ours any more.
     async fn write_part(&self, letters: &mut [DeadLetter], claim: &mut Claim) -> Option<Part> {
         let mut pauses = pauses();
-        let mut refused: Option<String> = None;
+        let (mut form, mut refused) = (Form::Full, String::new());
         loop {
             if claim.is_partial() {
                 *claim = self.reclaim(claim.clone()).await?;
             }
-            let outcome = match (&refused, letters.len()) {
-                (Some(why), 1) => {
-                    self.unless_stopped(self.turn.cancelled()).await?;
-                    self.store.write_bytes_only(&letters[0], claim, why).await
-                }
-                _ => self.store.write(letters, claim, &self.turn).await,
+            let outcome = match (form, &mut *letters) {
+                (Form::Full, letters) => self.store.write(letters, claim, &self.turn).await,
+                (form, letters) => self.store.write_degraded(&mut letters[0], claim, &self.turn, form, &refused).await,
             };
             match outcome {
                 Ok(stored) => {
@@ -99,10 +96,10 @@ impl Writer {
                 }
                 Err(WriteError::DoneAlready) => return Some(Part::DoneAlready),
                 Err(WriteError::Refused(_)) if letters.len() > 1 => return Some(Part::Refused),
-                Err(WriteError::Refused(why)) if refused.is_none() => {
-                    let why = error::describe(&why);
-                    tracing::warn!(source = %self.source.name, error = %why, "row refused, storing its bytes only");
-                    refused = Some(why);
+                Err(WriteError::Refused(why)) if form.safer().is_some() => {
+                    refused = error::describe(&why);
+                    form = form.safer().unwrap_or(form);
+                    tracing::warn!(source = %self.source.name, error = %refused, storing = form.name(), "letter refused by the database");
                 }
                 Err(WriteError::Fenced | WriteError::SessionUnknown) => *claim = self.reclaim(claim.clone()).await?,
                 Err(WriteError::ClaimedElsewhere) => {}

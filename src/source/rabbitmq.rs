@@ -8,10 +8,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::{
-    link::{ANSWER_DEADLINE, Link, LinkError, Received},
+    link::{ANSWER_DEADLINE, Link, LinkError, PING_EVERY, Received},
     prefetch::Prefetch,
     topology::{Queue, TopologyError},
 };
@@ -25,8 +26,6 @@ use crate::{
     metrics::SourceMetrics,
 };
 
-/// How often a broker is asked whether it has our acks.
-const PING_EVERY: Duration = Duration::from_secs(1);
 /// Failures without a single message in between, before the queue is read the raw way.
 const FAILURES_BEFORE_RESCUE: u32 = 3;
 
@@ -45,10 +44,12 @@ pub struct Settings {
 
 /// A [`Source`] of one queue.
 pub struct RabbitSource {
-    settings: Settings,
+    settings: Arc<Settings>,
     queue_name: Arc<str>,
     ledger: Arc<dyn SessionLedger>,
     link: Option<Link>,
+    /// The link being opened, kept here because the wait for it may be given up.
+    opening: Option<BoxFuture<'static, Result<Link, OpenError>>>,
     links: u64,
     prefetch: Prefetch,
     /// The next link is a raw one.
@@ -104,10 +105,11 @@ impl RabbitSource {
         let prefetch = settings.prefetch.map_or_else(|| Prefetch::new(settings.share), Prefetch::fixed);
         let queue_name = Arc::from(settings.queue.name.as_str());
         Self {
-            settings,
+            settings: Arc::new(settings),
             queue_name,
             ledger,
             link: None,
+            opening: None,
             links: 0,
             prefetch,
             rescue: false,
@@ -122,14 +124,25 @@ impl RabbitSource {
         &self.settings.info.name
     }
 
-    /// Opens a link, however long it takes. Cancel safe: the pause under way is remembered.
+    /// Opens a link, however long it takes. Cancel safe: the pause or the attempt under way goes on.
     async fn open(&mut self) {
         while self.link.is_none() {
             if let Some(at) = self.retry_at {
                 sleep_until(at).await;
                 self.retry_at = None;
             }
-            match self.try_open().await {
+            if self.opening.is_none() {
+                self.links += 1;
+                self.prefetch.restart();
+            }
+            let (number, prefetch, rescue) = (self.links, self.prefetch.current(), self.rescue);
+            let attempt = || {
+                let (settings, ledger) = (Arc::clone(&self.settings), Arc::clone(&self.ledger));
+                open_link(settings, ledger, number, prefetch, rescue).boxed()
+            };
+            let opened = self.opening.get_or_insert_with(attempt).await;
+            self.opening = None;
+            match opened {
                 Ok(link) => {
                     tracing::info!(source = self.name(), queue = %self.queue_name, session = link.session.id, raw = self.rescue, "receiving");
                     self.link = Some(link);
@@ -138,22 +151,6 @@ impl RabbitSource {
                 Err(error) => self.failed(&error),
             }
         }
-    }
-
-    async fn try_open(&mut self) -> Result<Link, OpenError> {
-        let Settings { queue, broker, .. } = &self.settings;
-        let channel = broker.channel().await?;
-        timeout(ANSWER_DEADLINE, queue.prepare(&channel)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
-        // A look without the right to look costs the channel.
-        let channel = if channel.status().connected() { channel } else { broker.channel().await? };
-        let session = self.ledger.open(&self.settings.info.name, &queue.name).await?;
-        self.links += 1;
-        if self.rescue {
-            let client = broker.raw(ANSWER_DEADLINE).await?;
-            return Ok(Link::raw(client, &queue.name, session, self.links).await?);
-        }
-        self.prefetch.restart();
-        Ok(Link::lapin(channel, &queue.name, self.prefetch.current(), session, self.links).await?)
     }
 
     fn failed(&mut self, error: &OpenError) {
@@ -169,22 +166,31 @@ impl RabbitSource {
         let Some(link) = self.link.take() else { return };
         self.note_held();
         let session = Arc::clone(&link.session);
-        let progressed = link.unacked() > 0 || session.next_commit() > 1;
-        let settled = match &why {
-            LinkError::Rescued => link.close().await,
-            _ => false,
+        let rescued = matches!(why, LinkError::Rescued);
+        // All is decided before anything is waited for: this wait, too, may be given up.
+        self.decide(&link, why);
+        let settled = if rescued {
+            link.close().await
+        } else {
+            drop(link);
+            false
         };
         if let Err(error) = self.ledger.close(&session, settled).await {
             tracing::debug!(source = self.name(), error = %error.0, "session not marked as closed");
         }
+    }
+
+    /// How and when the next link is opened.
+    fn decide(&mut self, link: &Link, why: LinkError) {
         match why {
             LinkError::Rescued => self.rescue = false,
             LinkError::Unreadable(error) => {
                 tracing::warn!(source = self.name(), queue = %self.queue_name, %error, "a message the client library cannot read: reading on the raw way");
+                self.settings.metrics.unreadable();
                 self.rescue = true;
             }
             why => {
-                if progressed {
+                if link.unacked() > 0 || link.session.next_commit() > 1 {
                     self.failures = 0;
                     self.pauses = pauses();
                 }
@@ -227,6 +233,26 @@ impl RabbitSource {
     }
 }
 
+async fn open_link(
+    settings: Arc<Settings>,
+    ledger: Arc<dyn SessionLedger>,
+    number: u64,
+    prefetch: u16,
+    rescue: bool,
+) -> Result<Link, OpenError> {
+    let Settings { info, queue, broker, .. } = settings.as_ref();
+    let channel = broker.channel().await?;
+    timeout(ANSWER_DEADLINE, queue.prepare(&channel)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
+    // A look without the right to look costs the channel.
+    let channel = if channel.status().connected() { channel } else { broker.channel().await? };
+    let session = ledger.open(&info.name, &queue.name).await?;
+    if rescue {
+        let client = broker.raw(ANSWER_DEADLINE).await?;
+        return Ok(Link::raw(client, &queue.name, session, number).await?);
+    }
+    Ok(Link::lapin(channel, &queue.name, prefetch, session, number).await?)
+}
+
 #[async_trait]
 impl Source for RabbitSource {
     fn info(&self) -> &Arc<SourceInfo> {
@@ -252,11 +278,8 @@ impl Source for RabbitSource {
             // From here to the return nothing waits: a cancelled call loses no delivery.
             while run.len() < max {
                 let Some(link) = &mut self.link else { break };
-                match link.ready(&mut self.prefetch) {
-                    Some(Ok(received)) => run.push(self.deliver(received, number)),
-                    // It will say so again, or the stream has ended.
-                    Some(Err(_)) | None => break,
-                }
+                let Some(received) = link.ready(&mut self.prefetch) else { break };
+                run.push(self.deliver(received, number));
             }
             self.note_held();
             return Ok(run);
@@ -275,7 +298,7 @@ impl Source for RabbitSource {
 
     async fn reclaim(&mut self, claim: Claim) -> Result<Claim, Unclaimed> {
         let Claim::Session(old) = &claim else { return Ok(claim) };
-        let link = self.link.as_ref().filter(|link| link.session.id == old.session.id).ok_or(Unclaimed::SessionOver)?;
+        let link = self.link.as_mut().filter(|link| link.session.id == old.session.id).ok_or(Unclaimed::SessionOver)?;
         let epoch = if old.raise {
             self.ledger.raise_epoch(&link.session).await
         } else {
@@ -306,7 +329,12 @@ impl Source for RabbitSource {
         let (sent, last) = live.fold((0, None), |(n, _), token| (n + 1, Some(token.position)));
         let stale = tokens.len() - sent;
         let Some(last) = last else { return Acked { sent: 0, stale } };
-        if let Err(why) = link.ack(last).await {
+        let mut told = link.ack(last).await;
+        // Under load nobody waits long enough for the question that `first` asks.
+        if told.is_ok() && link.ping_is_due() {
+            told = link.ping().await;
+        }
+        if let Err(why) = told {
             self.lost(why).await;
             return Acked { sent: 0, stale: tokens.len() };
         }
@@ -323,6 +351,7 @@ impl Source for RabbitSource {
     async fn close(&mut self) {
         self.closed = true;
         self.settings.metrics.down("stopped".to_owned());
+        self.opening = None;
         if let Some(link) = self.link.take() {
             let session = Arc::clone(&link.session);
             let settled = link.close().await;

@@ -1,1 +1,3 @@
 mod amqp_raw;
+mod capture;
+mod support;

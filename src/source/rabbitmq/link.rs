@@ -2,15 +2,16 @@
 
 use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use lapin::{
     Channel, Consumer, ErrorKind,
     options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions},
-    types::FieldTable,
+    protocol::AMQPSoftError,
+    types::{AMQPValue, FieldTable},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::prefetch::Prefetch;
+use super::{prefetch::Prefetch, topology};
 use crate::{
     amqp::{
         convert,
@@ -22,9 +23,13 @@ use crate::{
 
 /// For one question to the broker.
 pub(super) const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
+/// How often a broker is asked whether it has our acks.
+pub(super) const PING_EVERY: Duration = Duration::from_secs(1);
 /// Messages read the raw way before lapin is tried again.
 const RESCUE_MESSAGES: u64 = 200;
 const RESCUE_PREFETCH: NonZeroU16 = NonZeroU16::new(50).unwrap();
+/// Silence after which nothing more is to be read the raw way.
+const RESCUE_IDLE: Duration = Duration::from_secs(2);
 
 /// A message as one of the two clients read it.
 pub(super) struct Received {
@@ -67,12 +72,44 @@ pub(super) struct Link {
     client: Client,
     last_tag: u64,
     acked_tag: u64,
-    alone: bool,
+    /// When the broker last answered.
+    pinged: Instant,
+    /// What ended it, seen while taking along what was there already; to be told at the next wait.
+    ended: Option<LinkError>,
 }
 
 enum Client {
-    Lapin { channel: Channel, consumer: Consumer, queue: String, draining: Option<u16> },
+    Lapin(Window),
     Raw { client: RawClient, consumer: RawConsumer, left: u64 },
+}
+
+/// A lapin consumer, and the next one on the same channel when another prefetch is wanted.
+struct Window {
+    channel: OpenChannel,
+    queue: String,
+    consumer: Consumer,
+    stage: Stage,
+}
+
+enum Stage {
+    Open,
+    /// Cancelled, to be followed by one with this prefetch; what the broker had sent still comes.
+    Draining(u16),
+    /// All of it came. The question is kept here, because the wait for its answer may be given up.
+    Reopening(u16, BoxFuture<'static, Result<Consumer, LinkError>>),
+}
+
+/// A channel that is closed when it is dropped, and gives back what it holds: lapin's own stays open as long as the
+/// consumer of a forgotten `basic.consume` does, which is for ever.
+struct OpenChannel(Channel);
+
+impl Drop for OpenChannel {
+    fn drop(&mut self) {
+        if let (true, Ok(runtime)) = (self.0.status().connected(), tokio::runtime::Handle::try_current()) {
+            let channel = self.0.clone();
+            runtime.spawn(async move { channel.close(200, "dlo lets go".into()).await });
+        }
+    }
 }
 
 impl Link {
@@ -84,16 +121,28 @@ impl Link {
         session: Session,
         number: u64,
     ) -> Result<Self, LinkError> {
-        let consumer = consume(&channel, queue, prefetch).await?;
-        let client = Client::Lapin { channel, consumer, queue: queue.to_owned(), draining: None };
-        Ok(Self { session: Arc::new(session), number, client, last_tag: 0, acked_tag: 0, alone: true })
+        let channel = OpenChannel(channel);
+        let consumer = consume(channel.0.clone(), queue.to_owned(), prefetch).await?;
+        let window = Window { channel, queue: queue.to_owned(), consumer, stage: Stage::Open };
+        Ok(Self::new(Client::Lapin(window), session, number))
     }
 
     /// Consumes the raw way, until it is past what lapin cannot hold.
     pub(super) async fn raw(client: RawClient, queue: &str, session: Session, number: u64) -> Result<Self, LinkError> {
         let consumer = client.consume(queue, RESCUE_PREFETCH, &Headers::new(), ANSWER_DEADLINE).await?;
-        let client = Client::Raw { client, consumer, left: RESCUE_MESSAGES };
-        Ok(Self { session: Arc::new(session), number, client, last_tag: 0, acked_tag: 0, alone: true })
+        Ok(Self::new(Client::Raw { client, consumer, left: RESCUE_MESSAGES }, session, number))
+    }
+
+    fn new(client: Client, session: Session, number: u64) -> Self {
+        Self {
+            session: Arc::new(session),
+            number,
+            client,
+            last_tag: 0,
+            acked_tag: 0,
+            pinged: Instant::now(),
+            ended: None,
+        }
     }
 
     /// Delivered and not yet acked.
@@ -103,63 +152,37 @@ impl Link {
 
     /// The next message. Cancel safe.
     pub(super) async fn next(&mut self, prefetch: &mut Prefetch) -> Result<Received, LinkError> {
-        loop {
-            let received = match &mut self.client {
-                Client::Lapin { consumer, draining, channel, queue } => match (consumer.next().await, &*draining) {
-                    (Some(delivery), _) => from_lapin(delivery.map_err(classify)?),
-                    (None, Some(wanted)) => {
-                        // The old consumer is drained: the next window may open.
-                        let wanted = *wanted;
-                        *consumer = consume(channel, queue, wanted).await?;
-                        *draining = None;
-                        prefetch.set(wanted);
-                        continue;
-                    }
-                    (None, None) => return Err(LinkError::Cancelled),
-                },
-                Client::Raw { consumer, left, .. } => {
-                    if *left == 0 && self.last_tag == self.acked_tag {
-                        return Err(LinkError::Rescued);
-                    }
-                    let idle = if self.last_tag == self.acked_tag {
-                        Duration::from_secs(2)
-                    } else {
-                        Duration::from_secs(3600)
-                    };
-                    match consumer.recv(idle).await? {
-                        Some(delivery) => {
-                            *left = left.saturating_sub(1);
-                            from_raw(delivery)
-                        }
-                        None => return Err(LinkError::Rescued),
-                    }
-                }
-            };
-            return self.check(received, prefetch);
+        if let Some(why) = self.ended.take() {
+            return Err(why);
         }
+        let settled = self.last_tag == self.acked_tag;
+        let received = match &mut self.client {
+            Client::Lapin(window) => window.next(prefetch).await?,
+            Client::Raw { left: 0, .. } if settled => return Err(LinkError::Rescued),
+            Client::Raw { consumer, left, .. } => {
+                let idle = if settled { RESCUE_IDLE } else { Duration::from_secs(3600) };
+                let delivery = consumer.recv(idle).await?.ok_or(LinkError::Rescued)?;
+                *left = left.saturating_sub(1);
+                from_raw(delivery)
+            }
+        };
+        self.check(received, prefetch)
     }
 
-    /// A message that is here already.
-    pub(super) fn ready(&mut self, prefetch: &mut Prefetch) -> Option<Result<Received, LinkError>> {
-        let received = match &mut self.client {
-            Client::Lapin { consumer, .. } => match consumer.next().now_or_never()?? {
-                Ok(delivery) => from_lapin(delivery),
-                Err(error) => return Some(Err(classify(error))),
-            },
+    /// A message that is here already. What ends the link instead is told by [`Link::next`].
+    pub(super) fn ready(&mut self, prefetch: &mut Prefetch) -> Option<Received> {
+        let Client::Lapin(window) = &mut self.client else {
             // One at a time is fast enough for the few.
-            Client::Raw { .. } => return None,
+            return None;
         };
-        Some(self.check(received, prefetch))
+        let received = window.ready().transpose()?;
+        received.and_then(|received| self.check(received, prefetch)).map_err(|why| self.ended = Some(why)).ok()
     }
 
     fn check(&mut self, received: Received, prefetch: &mut Prefetch) -> Result<Received, LinkError> {
         if received.tag != self.last_tag + 1 {
             return Err(LinkError::Gap { last: self.last_tag, got: received.tag });
         }
-        if received.message.headers.contains("x-stream-offset") && std::mem::take(&mut self.alone) {
-            return Err(LinkError::Stream);
-        }
-        self.alone = false;
         self.last_tag = received.tag;
         prefetch.saw(received.message.footprint());
         Ok(received)
@@ -168,10 +191,11 @@ impl Link {
     /// Opens a window of another size once the one at hand is drained: a consumer's prefetch is fixed, and a second
     /// consumer beside the first would mix their tags.
     pub(super) async fn resize(&mut self, wanted: u16) -> Result<(), LinkError> {
-        let Client::Lapin { channel, consumer, draining, .. } = &mut self.client else { return Ok(()) };
-        if draining.is_none() {
-            *draining = Some(wanted);
-            answered("basic.cancel", channel.basic_cancel(consumer.tag(), BasicCancelOptions::default())).await?;
+        let Client::Lapin(window) = &mut self.client else { return Ok(()) };
+        if matches!(window.stage, Stage::Open) {
+            window.stage = Stage::Draining(wanted);
+            let cancel = window.channel.0.basic_cancel(window.consumer.tag(), BasicCancelOptions::default());
+            answered("basic.cancel", cancel).await?;
         }
         Ok(())
     }
@@ -179,8 +203,8 @@ impl Link {
     /// Acks all up to `tag`.
     pub(super) async fn ack(&mut self, tag: u64) -> Result<(), LinkError> {
         match &self.client {
-            Client::Lapin { channel, .. } => {
-                answered("basic.ack", channel.basic_ack(tag, BasicAckOptions { multiple: true })).await?;
+            Client::Lapin(window) => {
+                answered("basic.ack", window.channel.0.basic_ack(tag, BasicAckOptions { multiple: true })).await?;
             }
             Client::Raw { client, .. } => client.ack_up_to(tag, ANSWER_DEADLINE).await?,
         }
@@ -190,24 +214,31 @@ impl Link {
     }
 
     /// A question whose answer proves that the channel is alive and that the broker has every ack sent before.
-    pub(super) async fn ping(&self) -> Result<(), LinkError> {
+    pub(super) async fn ping(&mut self) -> Result<(), LinkError> {
         match &self.client {
             // Setting the prefetch of consumers to come changes nothing for the one there is.
-            Client::Lapin { channel, .. } => {
-                answered("basic.qos", channel.basic_qos(1, BasicQosOptions::default())).await?
+            Client::Lapin(window) => {
+                answered("basic.qos", window.channel.0.basic_qos(1, BasicQosOptions::default())).await?
             }
             Client::Raw { client, .. } => client.ping(ANSWER_DEADLINE).await?,
         }
-        self.session.acks_seen(tokio::time::Instant::now());
+        self.pinged = Instant::now();
+        self.session.acks_seen(self.pinged);
         Ok(())
     }
 
+    /// Whether the broker has not been asked for some time whether it has our acks.
+    pub(super) fn ping_is_due(&self) -> bool {
+        self.session.has_unseen_acks() && self.pinged.elapsed() >= PING_EVERY
+    }
+
     /// Lets go; what is not acked goes back. Says whether every ack is known to have arrived.
-    pub(super) async fn close(self) -> bool {
+    pub(super) async fn close(mut self) -> bool {
         let settled = self.unacked() == 0 && self.ping().await.is_ok();
         match self.client {
-            Client::Lapin { channel, .. } => {
-                let _ = timeout(Duration::from_secs(2), channel.close(200, "dlo lets go".into())).await;
+            Client::Lapin(window) => {
+                let closing = window.channel.0.close(200, "dlo lets go".into());
+                let _ = timeout(Duration::from_secs(2), closing).await;
             }
             Client::Raw { client, .. } => drop(client.close(Duration::from_secs(2)).await),
         }
@@ -215,11 +246,64 @@ impl Link {
     }
 }
 
-async fn consume(channel: &Channel, queue: &str, prefetch: u16) -> Result<Consumer, LinkError> {
+impl Window {
+    async fn next(&mut self, prefetch: &mut Prefetch) -> Result<Received, LinkError> {
+        loop {
+            if let Stage::Reopening(wanted, opening) = &mut self.stage {
+                let (wanted, opened) = (*wanted, opening.await);
+                self.stage = Stage::Open;
+                self.consumer = opened?;
+                prefetch.set(wanted);
+            }
+            let heard = self.consumer.next().await;
+            if let Some(received) = self.hear(heard)? {
+                return Ok(received);
+            }
+        }
+    }
+
+    fn ready(&mut self) -> Result<Option<Received>, LinkError> {
+        if matches!(self.stage, Stage::Reopening(..)) {
+            return Ok(None);
+        }
+        match self.consumer.next().now_or_never() {
+            Some(heard) => self.hear(heard),
+            None => Ok(None),
+        }
+    }
+
+    /// What lapin says once only, so that whoever hears it has to act: its consumer's end as well.
+    fn hear(&mut self, heard: Option<lapin::Result<lapin::message::Delivery>>) -> Result<Option<Received>, LinkError> {
+        match (heard, &self.stage) {
+            (Some(Ok(delivery)), _) => Ok(Some(from_lapin(delivery))),
+            (Some(Err(error)), _) => Err(classify(error)),
+            (None, Stage::Draining(wanted)) => {
+                let opening = consume(self.channel.0.clone(), self.queue.clone(), *wanted);
+                self.stage = Stage::Reopening(*wanted, opening.boxed());
+                Ok(None)
+            }
+            (None, _) => Err(LinkError::Cancelled),
+        }
+    }
+}
+
+async fn consume(channel: Channel, queue: String, prefetch: u16) -> Result<Consumer, LinkError> {
     answered("basic.qos", channel.basic_qos(prefetch, BasicQosOptions::default())).await?;
-    let consumer =
-        channel.basic_consume(queue.into(), "".into(), BasicConsumeOptions::default(), FieldTable::default());
-    answered("basic.consume", consumer).await
+    let mut arguments = FieldTable::default();
+    // The priority everybody has. Streams know no priority and refuse it; otherwise one would look like a queue
+    // into which nothing comes.
+    arguments.insert("x-priority".into(), AMQPValue::LongInt(0));
+    let consumer = channel.basic_consume(queue.into(), "".into(), BasicConsumeOptions::default(), arguments);
+    match answered("basic.consume", consumer).await {
+        Err(LinkError::Lapin(error)) if is_stream(&error) => Err(LinkError::Stream),
+        other => other,
+    }
+}
+
+/// "invalid arg 'x-priority' for queue … of queue type rabbit_stream_queue".
+fn is_stream(refusal: &lapin::Error) -> bool {
+    topology::reply(refusal)
+        .is_some_and(|(kind, text)| kind == AMQPSoftError::PRECONDITIONFAILED && text.contains("x-priority"))
 }
 
 async fn answered<T>(what: &'static str, question: impl Future<Output = lapin::Result<T>>) -> Result<T, LinkError> {
