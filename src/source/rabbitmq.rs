@@ -11,7 +11,7 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::{
-    link::{ANSWER_DEADLINE, Link, LinkError, Received},
+    link::{ANSWER_DEADLINE, Link, LinkError},
     prefetch::Prefetch,
     topology::{Queue, TopologyError},
 };
@@ -19,7 +19,7 @@ use super::{AckToken, Acked, Claim, Delivery, LedgerError, SessionLedger, Source
 use crate::{
     amqp::{
         connection::{Broker, ConnectError},
-        raw::RawError,
+        raw::RawDelivery,
     },
     dead_letter::{CapturedFrom, SourceInfo},
     metrics::SourceMetrics,
@@ -27,8 +27,6 @@ use crate::{
 
 /// How often a broker is asked whether it has our acks.
 const PING_EVERY: Duration = Duration::from_secs(1);
-/// Failures without a single message in between, before the queue is read the raw way.
-const FAILURES_BEFORE_RESCUE: u32 = 3;
 
 /// What a RabbitMQ source is made of.
 #[derive(Debug)]
@@ -51,9 +49,6 @@ pub struct RabbitSource {
     link: Option<Link>,
     links: u64,
     prefetch: Prefetch,
-    /// The next link is a raw one.
-    rescue: bool,
-    failures: u32,
     pauses: ExponentialBackoff,
     retry_at: Option<Instant>,
     closed: bool,
@@ -77,8 +72,6 @@ enum OpenError {
     Topology(#[from] TopologyError),
     #[error(transparent)]
     Link(#[from] LinkError),
-    #[error(transparent)]
-    Raw(#[from] RawError),
     #[error("{error}: {}", error.0)]
     Ledger {
         #[from]
@@ -110,8 +103,6 @@ impl RabbitSource {
             link: None,
             links: 0,
             prefetch,
-            rescue: false,
-            failures: 0,
             pauses: pauses(),
             retry_at: None,
             closed: false,
@@ -131,7 +122,7 @@ impl RabbitSource {
             }
             match self.try_open().await {
                 Ok(link) => {
-                    tracing::info!(source = self.name(), queue = %self.queue_name, session = link.session.id, raw = self.rescue, "receiving");
+                    tracing::info!(source = self.name(), queue = %self.queue_name, session = link.session.id, "receiving");
                     self.link = Some(link);
                     self.settings.metrics.up();
                 }
@@ -142,23 +133,18 @@ impl RabbitSource {
 
     async fn try_open(&mut self) -> Result<Link, OpenError> {
         let Settings { queue, broker, .. } = &self.settings;
-        let channel = broker.channel().await?;
-        timeout(ANSWER_DEADLINE, queue.prepare(&channel)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
-        // A look without the right to look costs the channel.
-        let channel = if channel.status().connected() { channel } else { broker.channel().await? };
+        let declaring = broker.channel().await?;
+        timeout(ANSWER_DEADLINE, queue.prepare(&declaring)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
+        let _ = timeout(ANSWER_DEADLINE, declaring.close(200, "declared".into())).await;
+        let channel = broker.raw_channel().await?;
         let session = self.ledger.open(&self.settings.info.name, &queue.name).await?;
         self.links += 1;
-        if self.rescue {
-            let client = broker.raw(ANSWER_DEADLINE).await?;
-            return Ok(Link::raw(client, &queue.name, session, self.links).await?);
-        }
         self.prefetch.restart();
-        Ok(Link::lapin(channel, &queue.name, self.prefetch.current(), session, self.links).await?)
+        Ok(Link::open(channel, &queue.name, self.prefetch.current(), session, self.links).await?)
     }
 
     fn failed(&mut self, error: &OpenError) {
         let pause = self.pauses.next().unwrap_or(Duration::from_secs(30));
-        self.failures += 1;
         self.settings.metrics.down(error.to_string());
         tracing::warn!(source = self.name(), queue = %self.queue_name, retry_in = ?pause, "cannot receive: {error}");
         self.retry_at = Some(Instant::now() + pause);
@@ -170,37 +156,20 @@ impl RabbitSource {
         self.note_held();
         let session = Arc::clone(&link.session);
         let progressed = link.unacked() > 0 || session.next_commit() > 1;
-        let settled = match &why {
-            LinkError::Rescued => link.close().await,
-            _ => false,
-        };
-        if let Err(error) = self.ledger.close(&session, settled).await {
+        if let Err(error) = self.ledger.close(&session, false).await {
             tracing::debug!(source = self.name(), error = %error.0, "session not marked as closed");
         }
-        match why {
-            LinkError::Rescued => self.rescue = false,
-            LinkError::Unreadable(error) => {
-                tracing::warn!(source = self.name(), queue = %self.queue_name, %error, "a message the client library cannot read: reading on the raw way");
-                self.rescue = true;
-            }
-            why => {
-                if progressed {
-                    self.failures = 0;
-                    self.pauses = pauses();
-                }
-                self.rescue = self.failures >= FAILURES_BEFORE_RESCUE
-                    && !self.rescue
-                    && matches!(why, LinkError::Lapin(_) | LinkError::Gap { .. });
-                self.failed(&OpenError::Link(why));
-            }
+        if progressed {
+            self.pauses = pauses();
         }
+        self.failed(&OpenError::Link(why));
     }
 
     fn note_held(&self) {
         self.settings.metrics.set_held(self.link.as_ref().map_or(0, Link::unacked));
     }
 
-    fn deliver(&self, received: Received, number: u64) -> Delivery {
+    fn deliver(&self, received: RawDelivery, number: u64) -> Delivery {
         let captured = CapturedFrom {
             queue: Some(Arc::clone(&self.queue_name)),
             exchange: Some(received.exchange),
@@ -212,7 +181,7 @@ impl RabbitSource {
     }
 
     /// Waits for the first message, asking now and then whether the broker has our acks.
-    async fn first(&mut self) -> Result<Option<(Received, u64)>, LinkError> {
+    async fn first(&mut self) -> Result<Option<(RawDelivery, u64)>, LinkError> {
         let Some(link) = &mut self.link else { return Ok(None) };
         loop {
             if link.session.has_unseen_acks() {
