@@ -23,7 +23,7 @@ const SECONDS: &[f64] =
 const ROWS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0];
 /// Why a message is a duplicate, is stored with less, or was lost: closed sets, so that all series exist from the start.
 const DUPLICATE_REASONS: [&str; 3] = ["redelivery", "broker", "framework"];
-const DEGRADED_REASONS: [&str; 2] = ["refused", "unreadable"];
+const DEGRADED_REASONS: [&str; 1] = ["refused"];
 const LOST_REASONS: [&str; 1] = ["retention"];
 const WRITE_ERRORS: [&str; 8] = [
     "connection",
@@ -313,11 +313,6 @@ impl SourceMetrics {
     /// Rows that an earlier attempt had committed after all.
     pub fn stored_before(&self, rows: usize) {
         self.0.stored.inc_by(rows as u64);
-    }
-
-    /// A message that the client library could not hold was read another way.
-    pub fn unreadable(&self) {
-        add(&self.0.degraded, "unreadable", 1);
     }
 
     pub fn stale(&self, acks: usize) {
