@@ -3,7 +3,7 @@
 mod memory;
 mod rabbitmq;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use dead_letter_office::{
     message::{AmqpProperties, RawMessage, Value},
@@ -349,10 +349,10 @@ async fn sessions_that_break_again_and_again_lose_nothing(harness: impl Harness)
     let sent = numbered(0, 400);
     harness.publish(&sent).await;
     let mut source = harness.source();
-    let mut acked = std::collections::BTreeSet::new();
-    let mut runs = 0;
+    // An ack in the moment of a break may or may not have arrived.
+    let (mut acked, mut in_doubt, mut runs) = (BTreeSet::new(), BTreeSet::new(), 0);
 
-    while acked.len() < 400 {
+    while acked.union(&in_doubt).count() < 400 {
         let run = recv(source.as_mut(), 25).await;
         runs += 1;
         if runs % 5 == 0 {
@@ -360,12 +360,12 @@ async fn sessions_that_break_again_and_again_lose_nothing(harness: impl Harness)
             continue;
         }
         let run_bodies: Vec<_> = run.iter().map(|delivery| delivery.message.body.clone().expect("a body")).collect();
-        if source.claim(&run).await.is_some() && source.ack(tokens(run)).await.stale == 0 {
-            acked.extend(run_bodies);
+        if source.claim(&run).await.is_some() {
+            let told = source.ack(tokens(run)).await;
+            if told.stale == 0 { &mut acked } else { &mut in_doubt }.extend(run_bodies);
         }
     }
 
-    // What was acked in the moment of a break may be there again; nothing that was not is gone.
-    assert!(bodies(&sent).all(|body| acked.contains(body)));
+    assert!(in_doubt.len() < 200, "{} in doubt are no test", in_doubt.len());
     source.close().await;
 }
