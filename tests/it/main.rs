@@ -1,3 +1,4 @@
 mod amqp_raw;
 mod capture;
+mod conformance;
 mod support;
