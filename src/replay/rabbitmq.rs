@@ -106,10 +106,9 @@ impl RabbitPublisher {
 
     /// For messages that lapin's types cannot hold.
     async fn raw(&self, publish: &Publish) -> Result<Confirmed, PublishError> {
-        let client =
-            self.broker.raw(CONFIRM_DEADLINE).await.map_err(|error| PublishError::NotSent(error.to_string()))?;
-        let outcome = client.publish(&publish.exchange, &publish.routing_key, &publish.message, CONFIRM_DEADLINE).await;
-        let _ = client.close(Duration::from_secs(2)).await;
+        let channel = self.broker.raw_channel().await.map_err(|error| PublishError::NotSent(error.to_string()))?;
+        let outcome =
+            channel.publish(&publish.exchange, &publish.routing_key, &publish.message, CONFIRM_DEADLINE).await;
         match outcome {
             Ok(PublishOutcome::Routed) => Ok(Confirmed::new()),
             Ok(PublishOutcome::Returned { code, text }) => {

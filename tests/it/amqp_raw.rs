@@ -45,7 +45,7 @@ on_each_broker! {
     super::acks => what_is_not_acknowledged_comes_again,
     super::idle => an_idle_connection_outlives_its_heartbeats,
     super::refused => a_refusal_says_why,
-    super::given_up => a_publish_that_is_given_up_spends_the_client,
+    super::given_up => a_publish_that_is_given_up_spends_the_channel,
     super::tls::certificates => tls_checks_certificates_on_both_sides,
     super::values::letters => every_type_of_value_comes_back_as_it_was_sent,
     super::values::odd_tables => odd_tables_do_what_is_written_down_here,

@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use dead_letter_office::amqp::raw::{ConnectOptions, PublishOutcome, RawClient, RawError};
+use dead_letter_office::amqp::raw::{ConnectOptions, PublishOutcome, RawChannel, RawConnection, RawError};
 use dead_letter_office::amqp::uri::BrokerAddress;
 use dead_letter_office::message::{AmqpProperties, RawMessage, Text, Value};
 use lapin::options::{
@@ -69,13 +69,17 @@ impl Broker {
         self.url.parse().expect("an address")
     }
 
-    pub(crate) async fn raw(&self) -> RawClient {
+    /// A channel on a connection of its own.
+    pub(crate) async fn raw(&self) -> RawChannel {
         self.raw_to(&self.address()).await.expect("connects")
     }
 
-    pub(crate) async fn raw_to(&self, address: &BrokerAddress) -> Result<RawClient, RawError> {
-        let options = ConnectOptions { connection_name: "dlo it".into(), ..Default::default() };
-        RawClient::connect(address, &options, WITHIN).await
+    pub(crate) async fn raw_to(&self, address: &BrokerAddress) -> Result<RawChannel, RawError> {
+        connect(address).await?.open_channel(WITHIN).await
+    }
+
+    pub(crate) async fn raw_connection(&self) -> RawConnection {
+        connect(&self.address()).await.expect("connects")
     }
 
     /// Another lapin connection, that may break.
@@ -170,6 +174,11 @@ impl Broker {
         let published = client.publish(&Text::default(), &queue.into(), message, WITHIN).await.expect("published");
         assert_eq!(published, PublishOutcome::Routed);
     }
+}
+
+pub(crate) async fn connect(address: &BrokerAddress) -> Result<RawConnection, RawError> {
+    let options = ConnectOptions { connection_name: "dlo it".into(), ..Default::default() };
+    RawConnection::connect(address, &options, WITHIN).await
 }
 
 fn env(name: &str, default: &str) -> String {

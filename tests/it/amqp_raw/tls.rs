@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dead_letter_office::amqp::raw::{ConnectOptions, RawClient, RawError, TlsIdentity, TlsOptions};
+use dead_letter_office::amqp::raw::{ConnectOptions, RawConnection, RawError, TlsIdentity, TlsOptions};
 use dead_letter_office::amqp::uri::BrokerAddress;
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::pki_types::PrivateKeyDer;
@@ -63,11 +63,12 @@ pub(super) async fn certificates(broker: &Broker) {
     };
     let connect = async |tls: TlsOptions| {
         let options = ConnectOptions { connection_name: "dlo it tls".into(), tls };
-        RawClient::connect(&address, &options, WITHIN).await
+        RawConnection::connect(&address, &options, WITHIN).await
     };
     let queue = broker.queue("q").await;
     let connected = connect(good.clone()).await.expect("connects");
-    assert_eq!(connected.message_count(&queue, WITHIN).await.expect("counts"), 0);
+    let channel = connected.open_channel(WITHIN).await.expect("a channel");
+    assert_eq!(channel.message_count(&queue, WITHIN).await.expect("counts"), 0);
     connected.close(WITHIN).await.expect("closes");
 
     let other_ca = TlsOptions { ca_pem: Some(other.cert.pem().into_bytes()), ..good.clone() };
