@@ -7,6 +7,7 @@ mod upkeep;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tokio::time::sleep;
 
 use self::brokers::Brokers;
@@ -17,7 +18,7 @@ use crate::{
         pipeline::{self, Capture},
     },
     clock::Clock,
-    config::{self, Config, Place},
+    config::{self, Config, Pem, Place, Tls},
     dead_letter::SourceInfo,
     http::{self, Access, HttpState, ops::OpsState},
     lifecycle::{Stop, Tasks},
@@ -56,9 +57,23 @@ impl Parts {
 
 /// The store of a configuration. Connects when first used.
 pub fn store(config: &Config) -> anyhow::Result<PgStore> {
-    let connect = config.database.address().expose().parse().context("database.url")?;
+    let connect = database_tls(config, config.database.address().expose().parse().context("database.url")?)?;
     let max_connections = u32::try_from(config.database.max_connections.as_usize()).unwrap_or(u32::MAX);
     Ok(PgStore::new(StoreOptions { connect, max_connections, instance: instance() }))
+}
+
+/// With an authority of its own the server is checked against it, whatever the address asks for.
+fn database_tls(config: &Config, connect: PgConnectOptions) -> anyhow::Result<PgConnectOptions> {
+    let Some(Tls { ca, cert, key }) = &config.database.tls else { return Ok(connect) };
+    let read = |pem: &Option<Pem>| pem.as_ref().map(|pem| pem.read()).transpose().context("database.tls");
+    let mut connect = connect;
+    if let Some(ca) = read(ca)? {
+        connect = connect.ssl_mode(PgSslMode::VerifyFull).ssl_root_cert_from_pem(ca);
+    }
+    if let (Some(cert), Some(key)) = (read(cert)?, read(key)?) {
+        connect = connect.ssl_client_cert_from_pem(cert).ssl_client_key_from_pem(key);
+    }
+    Ok(connect)
 }
 
 /// A name that people recognise and that no other process has.

@@ -43,12 +43,7 @@ fn address(broker: &str, url: &AmqpAddress) -> Result<BrokerAddress, String> {
 
 fn tls(broker: &str, rabbit: &Rabbitmq) -> Result<TlsOptions, String> {
     let Some(Tls { ca, cert, key }) = &rabbit.tls else { return Ok(TlsOptions::default()) };
-    let read = |pem: &Pem| match pem {
-        Pem::Text(text) => Ok(text.clone().into_bytes()),
-        Pem::Path(path) => {
-            std::fs::read(path).map_err(|error| format!("brokers.{broker}.tls: {}: {error}", path.display()))
-        }
-    };
+    let read = |pem: &Pem| pem.read().map_err(|error| format!("brokers.{broker}.tls: {error}"));
     let identity = match (cert, key) {
         (Some(cert), Some(key)) => Some(TlsIdentity { certificates_pem: read(cert)?, key_pem: read(key)? }),
         _ => None,

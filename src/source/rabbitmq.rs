@@ -288,14 +288,15 @@ impl Source for RabbitSource {
         let (sent, last) = live.fold((0, None), |(n, _), token| (n + 1, Some(token.position)));
         let stale = tokens.len() - sent;
         let Some(last) = last else { return Acked { sent: 0, stale } };
-        let mut told = link.ack(last).await;
-        // Under load nobody waits long enough for the question that `first` asks.
-        if told.is_ok() && link.ping_is_due() {
-            told = link.ping().await;
-        }
-        if let Err(why) = told {
+        if let Err(why) = link.ack(last).await {
             self.lost(why).await;
             return Acked { sent: 0, stale: tokens.len() };
+        }
+        // Under load nobody waits long enough for the question that `first` asks.
+        if link.ping_is_due()
+            && let Err(why) = link.ping().await
+        {
+            self.lost(why).await;
         }
         // A moment in which nothing is half done: the place to open a window of another size.
         if let (Some(better), Some(link)) = (self.prefetch.better(), &mut self.link)

@@ -11,7 +11,7 @@ pub(crate) mod services;
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a machine that is busy with other things.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// Asks `condition` every few milliseconds until it gives something, `within` the time.
 pub(crate) async fn eventually<T>(what: &str, within: Duration, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
