@@ -29,6 +29,8 @@ pub(super) struct Driver {
     work: JoinSet<Made>,
     /// Attempts we hold leases of.
     in_hand: HashSet<i64>,
+    /// Where the last claim ended; zero is to begin again.
+    after: i64,
     /// The answer to a claim got lost: there may be leases that we know nothing of.
     unsure: bool,
     /// The broker took nothing the last time.
@@ -39,7 +41,7 @@ impl Driver {
     pub(super) fn new(replay: Replay, broker: String, publisher: Arc<dyn Publisher>, woken: Woken) -> Self {
         let pace = Pace::new(replay.rate, Instant::now());
         let (work, in_hand) = (JoinSet::new(), HashSet::new());
-        Self { replay, broker, publisher, woken, pace, work, in_hand, unsure: false, away: false }
+        Self { replay, broker, publisher, woken, pace, work, in_hand, after: 0, unsure: false, away: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -74,7 +76,11 @@ impl Driver {
     fn finished(&mut self, made: Result<Made, JoinError>) {
         match made {
             Ok(made) => {
-                self.away |= made.not_sent;
+                if made.not_sent {
+                    self.away = true;
+                    // It waits again, before those that have not been looked at.
+                    self.after = 0;
+                }
                 for replay in made.replays {
                     self.in_hand.remove(&replay);
                 }
@@ -122,7 +128,7 @@ impl Driver {
         let in_hand: Vec<i64> = self.in_hand.iter().copied().collect();
         match self.replay.store.give_back(&self.broker, &in_hand).await {
             Ok(attempts) => {
-                self.unsure = false;
+                (self.unsure, self.after) = (false, 0);
                 if attempts > 0 {
                     tracing::info!(
                         attempts,
@@ -145,10 +151,17 @@ impl Driver {
         // Before the database's clock starts the lease, so that ours is the stricter one.
         let claimed_at = Instant::now();
         let limit = i64::try_from(allowed).unwrap_or(i64::MAX);
-        match self.replay.store.claim(&self.broker, limit, self.replay.lease).await {
+        match self.replay.store.claim(&self.broker, self.after, limit, self.replay.lease).await {
             Ok(leases) => {
                 self.pace.give_back(allowed - leases.len().min(allowed));
+                let from = self.after;
+                // A claim that is not full has seen all there is.
+                let last = leases.last().filter(|_| leases.len() == allowed);
+                self.after = last.map_or(0, |lease| lease.replay);
                 if leases.is_empty() {
+                    if from > 0 {
+                        return;
+                    }
                     let stop = self.replay.stop.clone();
                     stop.run_until_cancelled(self.woken.wait()).await;
                     return;

@@ -120,8 +120,17 @@ impl PgStore {
     /// Leases up to `limit` attempts for `lease`. Their letters become REPLAYING; an attempt for a letter that may no
     /// longer be sent (discarded meanwhile) is refused here.
     ///
+    /// Only those `after` an id: an index keeps what was claimed before until nobody can see it any more, and from the
+    /// start each claim would walk through all of that.
+    ///
     /// After an error they may be leased all the same: see [`PgStore::give_back`].
-    pub async fn claim(&self, broker: &str, limit: i64, lease: Duration) -> Result<Vec<Lease>, sqlx::Error> {
+    pub async fn claim(
+        &self,
+        broker: &str,
+        after: i64,
+        limit: i64,
+        lease: Duration,
+    ) -> Result<Vec<Lease>, sqlx::Error> {
         let may: Vec<&str> = Status::ALL
             .into_iter()
             .filter(|s| moves::may_replay(*s) || *s == Status::Replaying)
@@ -133,7 +142,7 @@ impl PgStore {
             "WITH due AS (
                  SELECT r.id, r.letter_id, r.letter_created_at, d.status, octet_length(d.body) AS bytes
                  FROM dlo_replays r JOIN dead_letter_queue d ON d.id = r.letter_id AND d.created_at = r.letter_created_at
-                 WHERE r.state = 'PENDING' AND d.broker = $1
+                 WHERE r.state = 'PENDING' AND r.id > $6 AND d.broker = $1
                  ORDER BY r.id LIMIT $2 FOR UPDATE OF r SKIP LOCKED
              ), refused AS (
                  UPDATE dlo_replays r SET state = 'DONE', verdict = 'REFUSED', done_at = now(),
@@ -154,6 +163,7 @@ impl PgStore {
         .bind(may)
         .bind(&self.instance)
         .bind(lease)
+        .bind(after)
         .fetch_all(loan.connection());
         let rows = within_for(ANSWER_DEADLINE, rows).await?;
         loan.finish();
