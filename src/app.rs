@@ -1,11 +1,13 @@
 //! The composition root: builds every part, starts them in order, stops them in order.
 
-mod brokers;
+pub(crate) mod brokers;
+mod listen;
 mod upkeep;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use anyhow::Context;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tokio::time::sleep;
 
 use self::brokers::Brokers;
@@ -15,8 +17,10 @@ use crate::{
         batch::Limits,
         pipeline::{self, Capture},
     },
-    config::{self, Config, Place},
+    clock::Clock,
+    config::{self, Config, Pem, Place, Tls},
     dead_letter::SourceInfo,
+    http::{self, Access, HttpState, ops::OpsState},
     lifecycle::{Stop, Tasks},
     metrics::{Metrics, SourceMetrics},
     replay::{self, Replay},
@@ -53,9 +57,23 @@ impl Parts {
 
 /// The store of a configuration. Connects when first used.
 pub fn store(config: &Config) -> anyhow::Result<PgStore> {
-    let connect = config.database.address().expose().parse().context("database.url")?;
+    let connect = database_tls(config, config.database.address().expose().parse().context("database.url")?)?;
     let max_connections = u32::try_from(config.database.max_connections.as_usize()).unwrap_or(u32::MAX);
     Ok(PgStore::new(StoreOptions { connect, max_connections, instance: instance() }))
+}
+
+/// With an authority of its own the server is checked against it, whatever the address asks for.
+fn database_tls(config: &Config, connect: PgConnectOptions) -> anyhow::Result<PgConnectOptions> {
+    let Some(Tls { ca, cert, key }) = &config.database.tls else { return Ok(connect) };
+    let read = |pem: &Option<Pem>| pem.as_ref().map(|pem| pem.read()).transpose().context("database.tls");
+    let mut connect = connect;
+    if let Some(ca) = read(ca)? {
+        connect = connect.ssl_mode(PgSslMode::VerifyFull).ssl_root_cert_from_pem(ca);
+    }
+    if let (Some(cert), Some(key)) = (read(cert)?, read(key)?) {
+        connect = connect.ssl_client_cert_from_pem(cert).ssl_client_key_from_pem(key);
+    }
+    Ok(connect)
 }
 
 /// A name that people recognise and that no other process has.
@@ -75,6 +93,11 @@ pub async fn run(config: Config, parts: Parts) -> anyhow::Result<()> {
     let mut tasks = Tasks::default();
     let sources: Vec<SourceMetrics> =
         config.sources.iter().map(|source| metrics.source(&source.name, &source.broker)).collect();
+
+    let named = config.sources.iter().map(|source| source.name.clone()).zip(sources.iter().cloned()).collect();
+    let ops = OpsState { store: (*store).clone(), metrics: metrics.clone(), sources: Arc::new(named) };
+    let listener = listen::bind("metrics.listen", config.metrics.listen).await?;
+    tasks.spawn("metrics listener", listen::serve(listener, http::ops::router(ops), stop.hard.clone()));
 
     let deadline = config.shutdown.deadline.get();
     let starting = start(config, parts, Arc::clone(&store), metrics, sources, stop.clone());
@@ -113,6 +136,9 @@ async fn start(
         replay(&config, &store, &metrics, &stop, &mut tasks)?;
     }
     tracing::info!(instance = store.instance, parts = ?parts.names(), sources = config.sources.len(), "running");
+    if parts.http {
+        serve_http(&config, &store, &stop, &mut tasks).await?;
+    }
     let deadline = config.shutdown.deadline.get();
     tasks.supervise(&stop, deadline).await.map_err(|died| died.to_string())
 }
@@ -206,6 +232,24 @@ fn capture(
             Ok(())
         });
     }
+    Ok(())
+}
+
+async fn serve_http(config: &Config, store: &Arc<PgStore>, stop: &Stop, tasks: &mut Tasks) -> Result<(), String> {
+    let access = match config.http.auth {
+        config::Auth::Token => Access::Token,
+        config::Auth::None => {
+            let hosts = config.http.external_url.iter().map(|url| url.host().to_owned()).collect();
+            Access::Open { full: config.http.insecure_full_access, hosts }
+        }
+        config::Auth::Proxy => return Err("http.auth: proxy is not in this version; use token".to_owned()),
+    };
+    if config.http.auth == config::Auth::Token {
+        listen::first_token(store, &config.http).await?;
+    }
+    let state = HttpState { store: (**store).clone(), access, clock: Clock::system() };
+    let listener = listen::bind("http.listen", config.http.listen).await.map_err(|error| format!("{error:#}"))?;
+    tasks.spawn("http listener", listen::serve(listener, http::router(state), stop.soft.clone()));
     Ok(())
 }
 

@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// Connections for one role (capture, replay, watch): a broker that blocks publishers must not block acks.
-pub(super) struct Brokers(HashMap<String, Arc<Broker>>);
+pub(crate) struct Brokers(HashMap<String, Arc<Broker>>);
 
 impl Brokers {
-    pub(super) fn new(config: &Config, role: &str) -> Result<Self, String> {
+    pub(crate) fn new(config: &Config, role: &str) -> Result<Self, String> {
         let mut brokers = HashMap::new();
         for (name, broker) in &config.brokers {
             let config::Broker::Rabbitmq(rabbit) = broker else { continue };
@@ -28,7 +28,7 @@ impl Brokers {
         Ok(Self(brokers))
     }
 
-    pub(super) fn get(&self, name: &str) -> Result<Arc<Broker>, String> {
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<Broker>, String> {
         self.0.get(name).cloned().ok_or_else(|| format!("broker {name:?}: this version talks to RabbitMQ only"))
     }
 
@@ -43,12 +43,7 @@ fn address(broker: &str, url: &AmqpAddress) -> Result<BrokerAddress, String> {
 
 fn tls(broker: &str, rabbit: &Rabbitmq) -> Result<TlsOptions, String> {
     let Some(Tls { ca, cert, key }) = &rabbit.tls else { return Ok(TlsOptions::default()) };
-    let read = |pem: &Pem| match pem {
-        Pem::Text(text) => Ok(text.clone().into_bytes()),
-        Pem::Path(path) => {
-            std::fs::read(path).map_err(|error| format!("brokers.{broker}.tls: {}: {error}", path.display()))
-        }
-    };
+    let read = |pem: &Pem| pem.read().map_err(|error| format!("brokers.{broker}.tls: {error}"));
     let identity = match (cert, key) {
         (Some(cert), Some(key)) => Some(TlsIdentity { certificates_pem: read(cert)?, key_pem: read(key)? }),
         _ => None,

@@ -45,8 +45,6 @@ pub async fn run(mut source: Box<dyn Source>, capture: Capture) -> Result<(), Wr
 struct Pipeline<'a> {
     capture: &'a Capture,
     batcher: Batcher,
-    /// Nothing more was there when the batch was last added to.
-    idle: bool,
     in_flight: FuturesOrdered<JoinHandle<Outcome>>,
     /// Cancelled when the last batch handed to a writer has ended.
     last: CancellationToken,
@@ -60,7 +58,7 @@ impl<'a> Pipeline<'a> {
         let last = CancellationToken::new();
         last.cancel();
         let batcher = Batcher::new(capture.limits);
-        Self { capture, batcher, idle: true, in_flight: FuturesOrdered::new(), last, reclaims, ask_reclaim }
+        Self { capture, batcher, in_flight: FuturesOrdered::new(), last, reclaims, ask_reclaim }
     }
 
     async fn run(mut self, source: &mut dyn Source) -> Result<(), WriterDied> {
@@ -82,19 +80,18 @@ impl<'a> Pipeline<'a> {
                 }
                 () = self.capture.stop.cancelled(), if open => open = false,
                 run = source.recv(room), if open && room > 0 => match run {
-                    Ok(run) => self.take_in(source, run, room).await,
+                    Ok(run) => self.take_in(source, run).await,
                     Err(SourceError::Closed) => open = false,
                 }
             }
         }
     }
 
-    async fn take_in(&mut self, source: &mut dyn Source, run: Vec<Delivery>, room: usize) {
+    async fn take_in(&mut self, source: &mut dyn Source, run: Vec<Delivery>) {
         self.capture.metrics.received(run.len());
-        self.idle = run.len() < room;
-        if run.first().is_some_and(|first| self.batcher.must_take_before(&first.token)) {
-            // A new session: what was received in the old one is with the broker again.
-            drop(self.batcher.take());
+        // A new session: all that was received in the old one is with the broker again.
+        while run.first().is_some_and(|first| self.batcher.must_take_before(&first.token)) {
+            self.capture.metrics.dropped(self.batcher.take().deliveries().len());
         }
         let now = Instant::now();
         for delivery in run {
@@ -103,11 +100,11 @@ impl<'a> Pipeline<'a> {
         self.dispatch(source, false).await;
     }
 
-    /// Hands batches to writers: a full one while a writer is free, any when nothing is on its way.
+    /// Hands batches to writers: a full one while a writer is free, any when nothing is on its way. What is there
+    /// already comes in one run, so waiting for more to come would gain nothing.
     async fn dispatch(&mut self, source: &mut dyn Source, flush: bool) {
         while !self.batcher.is_empty() && self.in_flight.len() < self.capture.writers.max(1) {
-            let due = self.batcher.is_full() || flush || (self.idle && self.in_flight.is_empty());
-            if !due {
+            if !(self.batcher.is_full() || flush || self.in_flight.is_empty()) {
                 return;
             }
             let batch = self.batcher.take();

@@ -14,7 +14,7 @@ use crate::{
     dead_letter::{DeadLetter, SourceInfo},
     metrics::SourceMetrics,
     source::{AckToken, Claim, Unclaimed},
-    store::{PgStore, Stored, WriteError, error},
+    store::{Form, PgStore, Stored, WriteError, error},
 };
 
 /// Asks the pipeline, which has the source, for a fresh claim.
@@ -61,11 +61,12 @@ impl Writer {
                 return Outcome::Dropped;
             };
             match written {
-                Part::Stored(stored) => self.metrics.stored(
-                    &stored,
-                    started.elapsed(),
-                    received.map_or_else(|| started.elapsed(), |at| at.elapsed()),
-                ),
+                Part::Stored(stored) => {
+                    let waited = received.map_or_else(|| started.elapsed(), |at| at.elapsed());
+                    self.metrics.stored(stored.rows, stored.bytes, started.elapsed(), waited);
+                    self.metrics.duplicates(stored.duplicates);
+                    self.metrics.degraded(stored.degraded);
+                }
                 Part::DoneAlready => self.metrics.stored_before(part.len()),
                 Part::Refused => {
                     let middle = part.start + part.len() / 2;
@@ -80,17 +81,14 @@ impl Writer {
     /// Tries until the rows are committed or refused. `None` when they are not ours any more.
     async fn write_part(&self, letters: &mut [DeadLetter], claim: &mut Claim) -> Option<Part> {
         let mut pauses = pauses();
-        let mut refused: Option<String> = None;
+        let (mut form, mut refused) = (Form::Full, String::new());
         loop {
             if claim.is_partial() {
                 *claim = self.reclaim(claim.clone()).await?;
             }
-            let outcome = match (&refused, letters.len()) {
-                (Some(why), 1) => {
-                    self.unless_stopped(self.turn.cancelled()).await?;
-                    self.store.write_bytes_only(&letters[0], claim, why).await
-                }
-                _ => self.store.write(letters, claim, &self.turn).await,
+            let outcome = match (form, &mut *letters) {
+                (Form::Full, letters) => self.store.write(letters, claim, &self.turn).await,
+                (form, letters) => self.store.write_degraded(&mut letters[0], claim, &self.turn, form, &refused).await,
             };
             match outcome {
                 Ok(stored) => {
@@ -99,17 +97,17 @@ impl Writer {
                 }
                 Err(WriteError::DoneAlready) => return Some(Part::DoneAlready),
                 Err(WriteError::Refused(_)) if letters.len() > 1 => return Some(Part::Refused),
-                Err(WriteError::Refused(why)) if refused.is_none() => {
-                    let why = error::describe(&why);
-                    tracing::warn!(source = %self.source.name, error = %why, "row refused, storing its bytes only");
-                    refused = Some(why);
+                Err(WriteError::Refused(why)) if form.safer().is_some() => {
+                    refused = error::describe(&why);
+                    form = form.safer().unwrap_or(form);
+                    tracing::warn!(source = %self.source.name, error = %refused, storing = form.name(), "letter refused by the database");
                 }
                 Err(WriteError::Fenced | WriteError::SessionUnknown) => *claim = self.reclaim(claim.clone()).await?,
                 Err(WriteError::ClaimedElsewhere) => {}
                 Err(WriteError::NotMyTurn) => self.unless_stopped(self.turn.cancelled()).await?,
                 Err(error) => {
                     let pause = pauses.next().unwrap_or(PAUSE_MAX);
-                    self.metrics.unwritable(&error, pause);
+                    self.metrics.unwritable(error.kind(), &error, pause);
                     self.unless_stopped(tokio::time::sleep(pause)).await?;
                 }
             }
@@ -127,7 +125,7 @@ impl Writer {
                 Err(Unclaimed::SessionOver) => return None,
                 Err(Unclaimed::Later(error)) => {
                     let pause = pauses.next().unwrap_or(PAUSE_MAX);
-                    self.metrics.unreachable(&error, pause);
+                    self.metrics.unwritable("unavailable", &error, pause);
                     self.unless_stopped(tokio::time::sleep(pause)).await?;
                 }
             }

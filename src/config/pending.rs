@@ -17,8 +17,9 @@ const PENDING: &[&str] = &[
     "rules",
     "routes",
     "alerts",
-    "http.external_url",
-    "retention",
+    "sources[].replay",
+    "replay.in_doubt",
+    "replay.sql_release_above",
 ];
 
 /// Whether `key`, as written in the list above, is not acted on.

@@ -57,6 +57,12 @@ impl MemoryBroker {
         state.ready.len() + state.unacked.len()
     }
 
+    /// Messages that have not been handed out.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        self.state().ready.len()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,10 +8,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::{
-    link::{ANSWER_DEADLINE, Link, LinkError},
+    link::{ANSWER_DEADLINE, Link, LinkError, PING_EVERY},
     prefetch::Prefetch,
     topology::{Queue, TopologyError},
 };
@@ -24,9 +25,6 @@ use crate::{
     dead_letter::{CapturedFrom, SourceInfo},
     metrics::SourceMetrics,
 };
-
-/// How often a broker is asked whether it has our acks.
-const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// What a RabbitMQ source is made of.
 #[derive(Debug)]
@@ -43,10 +41,12 @@ pub struct Settings {
 
 /// A [`Source`] of one queue.
 pub struct RabbitSource {
-    settings: Settings,
+    settings: Arc<Settings>,
     queue_name: Arc<str>,
     ledger: Arc<dyn SessionLedger>,
     link: Option<Link>,
+    /// The link being opened, kept here because the wait for it may be given up.
+    opening: Option<BoxFuture<'static, Result<Link, OpenError>>>,
     links: u64,
     prefetch: Prefetch,
     pauses: ExponentialBackoff,
@@ -97,10 +97,11 @@ impl RabbitSource {
         let prefetch = settings.prefetch.map_or_else(|| Prefetch::new(settings.share), Prefetch::fixed);
         let queue_name = Arc::from(settings.queue.name.as_str());
         Self {
-            settings,
+            settings: Arc::new(settings),
             queue_name,
             ledger,
             link: None,
+            opening: None,
             links: 0,
             prefetch,
             pauses: pauses(),
@@ -113,14 +114,25 @@ impl RabbitSource {
         &self.settings.info.name
     }
 
-    /// Opens a link, however long it takes. Cancel safe: the pause under way is remembered.
+    /// Opens a link, however long it takes. Cancel safe: the pause or the attempt under way goes on.
     async fn open(&mut self) {
         while self.link.is_none() {
             if let Some(at) = self.retry_at {
                 sleep_until(at).await;
                 self.retry_at = None;
             }
-            match self.try_open().await {
+            if self.opening.is_none() {
+                self.links += 1;
+                self.prefetch.restart();
+            }
+            let (number, prefetch) = (self.links, self.prefetch.current());
+            let attempt = || {
+                let (settings, ledger) = (Arc::clone(&self.settings), Arc::clone(&self.ledger));
+                open_link(settings, ledger, number, prefetch).boxed()
+            };
+            let opened = self.opening.get_or_insert_with(attempt).await;
+            self.opening = None;
+            match opened {
                 Ok(link) => {
                     tracing::info!(source = self.name(), queue = %self.queue_name, session = link.session.id, "receiving");
                     self.link = Some(link);
@@ -129,18 +141,6 @@ impl RabbitSource {
                 Err(error) => self.failed(&error),
             }
         }
-    }
-
-    async fn try_open(&mut self) -> Result<Link, OpenError> {
-        let Settings { queue, broker, .. } = &self.settings;
-        let declaring = broker.channel().await?;
-        timeout(ANSWER_DEADLINE, queue.prepare(&declaring)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
-        let _ = timeout(ANSWER_DEADLINE, declaring.close(200, "declared".into())).await;
-        let channel = broker.raw_channel().await?;
-        let session = self.ledger.open(&self.settings.info.name, &queue.name).await?;
-        self.links += 1;
-        self.prefetch.restart();
-        Ok(Link::open(channel, &queue.name, self.prefetch.current(), session, self.links).await?)
     }
 
     fn failed(&mut self, error: &OpenError) {
@@ -155,14 +155,15 @@ impl RabbitSource {
         let Some(link) = self.link.take() else { return };
         self.note_held();
         let session = Arc::clone(&link.session);
-        let progressed = link.unacked() > 0 || session.next_commit() > 1;
-        if let Err(error) = self.ledger.close(&session, false).await {
-            tracing::debug!(source = self.name(), error = %error.0, "session not marked as closed");
-        }
-        if progressed {
+        // All is decided before anything is waited for: this wait, too, may be given up.
+        if link.unacked() > 0 || session.next_commit() > 1 {
             self.pauses = pauses();
         }
         self.failed(&OpenError::Link(why));
+        drop(link);
+        if let Err(error) = self.ledger.close(&session, false).await {
+            tracing::debug!(source = self.name(), error = %error.0, "session not marked as closed");
+        }
     }
 
     fn note_held(&self) {
@@ -196,6 +197,21 @@ impl RabbitSource {
     }
 }
 
+async fn open_link(
+    settings: Arc<Settings>,
+    ledger: Arc<dyn SessionLedger>,
+    number: u64,
+    prefetch: u16,
+) -> Result<Link, OpenError> {
+    let Settings { info, queue, broker, .. } = settings.as_ref();
+    let declaring = broker.channel().await?;
+    timeout(ANSWER_DEADLINE, queue.prepare(&declaring)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
+    let _ = timeout(ANSWER_DEADLINE, declaring.close(200, "declared".into())).await;
+    let channel = broker.raw_channel().await?;
+    let session = ledger.open(&info.name, &queue.name).await?;
+    Ok(Link::open(channel, &queue.name, prefetch, session, number).await?)
+}
+
 #[async_trait]
 impl Source for RabbitSource {
     fn info(&self) -> &Arc<SourceInfo> {
@@ -221,11 +237,8 @@ impl Source for RabbitSource {
             // From here to the return nothing waits: a cancelled call loses no delivery.
             while run.len() < max {
                 let Some(link) = &mut self.link else { break };
-                match link.ready(&mut self.prefetch) {
-                    Some(Ok(received)) => run.push(self.deliver(received, number)),
-                    // It will say so again, or the stream has ended.
-                    Some(Err(_)) | None => break,
-                }
+                let Some(received) = link.ready(&mut self.prefetch) else { break };
+                run.push(self.deliver(received, number));
             }
             self.note_held();
             return Ok(run);
@@ -244,7 +257,7 @@ impl Source for RabbitSource {
 
     async fn reclaim(&mut self, claim: Claim) -> Result<Claim, Unclaimed> {
         let Claim::Session(old) = &claim else { return Ok(claim) };
-        let link = self.link.as_ref().filter(|link| link.session.id == old.session.id).ok_or(Unclaimed::SessionOver)?;
+        let link = self.link.as_mut().filter(|link| link.session.id == old.session.id).ok_or(Unclaimed::SessionOver)?;
         let epoch = if old.raise {
             self.ledger.raise_epoch(&link.session).await
         } else {
@@ -279,6 +292,12 @@ impl Source for RabbitSource {
             self.lost(why).await;
             return Acked { sent: 0, stale: tokens.len() };
         }
+        // Under load nobody waits long enough for the question that `first` asks.
+        if link.ping_is_due()
+            && let Err(why) = link.ping().await
+        {
+            self.lost(why).await;
+        }
         // A moment in which nothing is half done: the place to open a window of another size.
         if let (Some(better), Some(link)) = (self.prefetch.better(), &mut self.link)
             && let Err(why) = link.resize(better).await
@@ -292,6 +311,7 @@ impl Source for RabbitSource {
     async fn close(&mut self) {
         self.closed = true;
         self.settings.metrics.down("stopped".to_owned());
+        self.opening = None;
         if let Some(link) = self.link.take() {
             let session = Arc::clone(&link.session);
             let settled = link.close().await;

@@ -65,6 +65,9 @@ fn name(from: NaiveDate) -> String {
 /// Makes the partition for `from..to` unless it is there, taking along what the default partition caught for it.
 async fn ensure(connection: &mut PgConnection, from: NaiveDate, to: NaiveDate) -> Result<(bool, u64), sqlx::Error> {
     let name = name(from);
+    // With their offset: a bare date means midnight of whatever time zone the session has, and partitions made in two
+    // zones overlap.
+    let (from, to) = (format!("{from} 00:00:00+00"), format!("{to} 00:00:00+00"));
     if sqlx::query_scalar::<_, bool>("SELECT to_regclass($1) IS NOT NULL")
         .bind(&name)
         .fetch_one(&mut *connection)
@@ -129,15 +132,26 @@ async fn drop_empty(connection: &mut PgConnection, before: DateTime<Utc>) -> Res
     let current = name(before.date_naive().with_day(1).unwrap_or_default());
     let mut dropped = 0;
     for name in names.into_iter().filter(|name| *name < current) {
-        let empty: bool =
-            sqlx::query_scalar(&format!("SELECT NOT EXISTS (SELECT FROM {name})")).fetch_one(&mut *connection).await?;
-        if empty {
-            let drop = format!("SET lock_timeout = '2s'; DROP TABLE IF EXISTS {name}; RESET lock_timeout");
-            connection.execute(drop.as_str()).await?;
-            dropped += 1;
-        }
+        dropped += usize::from(drop_if_empty(connection, &name).await?);
     }
     Ok(dropped)
+}
+
+async fn drop_if_empty(connection: &mut PgConnection, name: &str) -> Result<bool, sqlx::Error> {
+    let empty = format!("SELECT NOT EXISTS (SELECT FROM {name})");
+    if !sqlx::query_scalar::<_, bool>(&empty).fetch_one(&mut *connection).await? {
+        return Ok(false);
+    }
+    // Looked at once more under the lock: a service may insert a row with a time of its own.
+    let mut txn = connection.begin().await?;
+    let lock = format!("SET LOCAL lock_timeout = '2s'; LOCK TABLE dead_letter_queue, {name} IN ACCESS EXCLUSIVE MODE");
+    txn.execute(lock.as_str()).await?;
+    let still: bool = sqlx::query_scalar(&empty).fetch_one(&mut *txn).await?;
+    if still {
+        txn.execute(format!("DROP TABLE {name}").as_str()).await?;
+    }
+    txn.commit().await?;
+    Ok(still)
 }
 
 #[cfg(test)]

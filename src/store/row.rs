@@ -17,24 +17,57 @@ pub(crate) const COLUMNS: &str = "service_name, event_type, payload, error_messa
 const COLUMN_COUNT: i16 = 41;
 
 /// How much of a letter is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form<'a> {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    #[default]
     Full,
-    /// The bytes and where they came from, nothing that could be refused; the reason goes into `notes`.
-    BytesOnly {
-        refused: &'a str,
-    },
+    /// All but the business payload: nested too deep, too large, a number beyond `numeric`.
+    WithoutPayload,
+    /// The bytes and where they came from, nothing that could be refused.
+    BytesOnly,
+    /// Not in the table at all: somebody's constraint refuses even that.
+    Quarantine,
 }
 
-/// Appends `letter` as one row.
-pub(crate) fn encode(out: &mut Vec<u8>, letter: &DeadLetter, form: Form<'_>) {
-    match form {
-        Form::Full => full(out, letter),
-        Form::BytesOnly { refused } => bytes_only(out, letter, refused),
+impl Form {
+    /// What to try when this one is refused.
+    #[must_use]
+    pub fn safer(self) -> Option<Self> {
+        match self {
+            Self::Full => Some(Self::WithoutPayload),
+            Self::WithoutPayload => Some(Self::BytesOnly),
+            Self::BytesOnly => Some(Self::Quarantine),
+            Self::Quarantine => None,
+        }
+    }
+
+    /// In `notes` and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "in full",
+            Self::WithoutPayload => "without payload",
+            Self::BytesOnly => "bytes only",
+            Self::Quarantine => "quarantined",
+        }
     }
 }
 
-fn full(out: &mut Vec<u8>, letter: &DeadLetter) {
+/// Appends `letter` as one row. `refused` says why it is not written in full.
+pub(crate) fn encode(out: &mut Vec<u8>, letter: &DeadLetter, form: Form, refused: &str) {
+    let mut notes = Cow::Borrowed(&letter.reading.notes);
+    if form != Form::Full {
+        let notes = notes.to_mut();
+        notes.set("stored_as", form.name());
+        notes.set("refused", refused);
+    }
+    match form {
+        Form::Full | Form::WithoutPayload => described(out, letter, form == Form::Full, &notes),
+        Form::BytesOnly | Form::Quarantine => bytes_only(out, letter, &notes),
+    }
+}
+
+fn described(out: &mut Vec<u8>, letter: &DeadLetter, with_payload: bool, notes_now: &Notes) {
     let (reading, captured, source) = (&letter.reading, &letter.captured, &letter.source);
     let (origin, failure) = (&reading.origin, &reading.failure);
     let mut fix = Fix::default();
@@ -45,7 +78,11 @@ fn full(out: &mut Vec<u8>, letter: &DeadLetter) {
     let mut row = RowWriter::new(out, COLUMN_COUNT);
     row.text(&fix.text("service_name", letter.service_name()));
     row.text(&fix.text("event_type", letter.event_type()));
-    payload(&mut row, letter);
+    if with_payload {
+        payload(&mut row, letter);
+    } else {
+        row.null();
+    }
     row.opt_text(fix.opt("error_message", failure.error_message.as_deref()).as_deref());
     row.opt_text(fix.opt("traceback", traceback).as_deref());
     row.text(letter.status.as_str());
@@ -83,14 +120,11 @@ fn full(out: &mut Vec<u8>, letter: &DeadLetter) {
     row.opt_bigint(letter.duplicate_of);
     row.opt_bigint(letter.session.map(|(session, _)| session));
     row.opt_bigint(letter.session.map(|(_, tag)| tag));
-    notes(&mut row, fix.into_notes(&reading.notes).as_ref());
+    notes(&mut row, fix.into_notes(notes_now).as_ref());
 }
 
-fn bytes_only(out: &mut Vec<u8>, letter: &DeadLetter, refused: &str) {
+fn bytes_only(out: &mut Vec<u8>, letter: &DeadLetter, notes_now: &Notes) {
     let (captured, source) = (&letter.captured, &letter.source);
-    let mut notes_now = letter.reading.notes.clone();
-    notes_now.set("stored_as", "bytes only");
-    notes_now.set("refused", refused.replace('\0', "\u{2400}"));
     let null = |row: &mut RowWriter<'_>, n: usize| (0..n).for_each(|_| row.null());
 
     let mut row = RowWriter::new(out, COLUMN_COUNT);
@@ -122,7 +156,7 @@ fn bytes_only(out: &mut Vec<u8>, letter: &DeadLetter, refused: &str) {
     row.opt_bigint(letter.duplicate_of);
     row.opt_bigint(letter.session.map(|(session, _)| session));
     row.opt_bigint(letter.session.map(|(_, tag)| tag));
-    notes(&mut row, &notes_now);
+    notes(&mut row, notes_now);
 }
 
 fn payload(row: &mut RowWriter<'_>, letter: &DeadLetter) {

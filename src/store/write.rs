@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::{Executor, PgConnection, Row, pool::PoolConnection, postgres::Postgres};
+use sqlx::{Executor, PgConnection, Row};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -11,6 +11,7 @@ use super::{
     copies::Window,
     copy::{HEADER, TRAILER},
     error::WriteError,
+    lease::{Lease, copy_deadline, within, within_for},
     returns,
     row::{COLUMNS, Form, encode},
 };
@@ -21,8 +22,6 @@ use crate::{
 
 /// sqlx flushes at each send: chunks of this size cost less than a microsecond a row.
 const COPY_CHUNK_BYTES: usize = 256 * 1024;
-/// A statement that takes longer than this means a peer that is gone without saying so.
-const STATEMENT_DEADLINE: Duration = Duration::from_secs(60);
 
 /// A receipt that only a commit can make. Against it a batch gives up its ack tokens.
 #[derive(Debug)]
@@ -52,68 +51,54 @@ impl PgStore {
         claim: &Claim,
         turn: &CancellationToken,
     ) -> Result<Stored, WriteError> {
-        let mut txn = Transaction::begin(self).await?;
-        // On an error `txn` is dropped and its connection closed: the one rollback that cannot hang.
-        let stored = txn.write(letters, claim, turn).await?;
-        txn.finish();
-        Ok(stored)
+        self.write_as(letters, claim, turn, Form::Full, "").await
     }
 
-    /// Stores one letter that was refused in full, as bytes only; if even that is refused, in the quarantine.
-    pub async fn write_bytes_only(
+    /// Writes one letter in a form in which it may be accepted after it was `refused`, as [`PgStore::write`] does.
+    pub async fn write_degraded(
         &self,
-        letter: &DeadLetter,
+        letter: &mut DeadLetter,
         claim: &Claim,
+        turn: &CancellationToken,
+        form: Form,
+        refused: &str,
+    ) -> Result<Stored, WriteError> {
+        self.write_as(std::slice::from_mut(letter), claim, turn, form, refused).await
+    }
+
+    async fn write_as(
+        &self,
+        letters: &mut [DeadLetter],
+        claim: &Claim,
+        turn: &CancellationToken,
+        form: Form,
         refused: &str,
     ) -> Result<Stored, WriteError> {
         let mut txn = Transaction::begin(self).await?;
-        let (txn, bytes) = match txn.copy(std::slice::from_ref(letter), Form::BytesOnly { refused }).await {
-            Ok(bytes) => (txn, bytes),
-            Err(WriteError::Refused(error)) => {
-                drop(txn);
-                let mut txn = Transaction::begin(self).await?;
-                txn.quarantine(letter, &super::error::describe(&error)).await?;
-                (txn, 0)
-            }
-            Err(error) => return Err(error),
-        };
-        let mut txn = txn;
-        txn.commit(claim, &[]).await?;
+        // On an error `txn` is dropped and its connection closed: the one rollback that cannot hang.
+        let stored = txn.write(letters, claim, turn, form, refused).await?;
         txn.finish();
-        Ok(Stored { rows: 1, bytes, duplicates: 0, degraded: 1, _commit: () })
+        Ok(stored)
     }
 }
 
-/// A connection with an open transaction; closed, not pooled, unless it finished.
-struct Transaction {
-    connection: Option<PoolConnection<Postgres>>,
-}
-
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            // Out of the pool: it may be in the middle of a COPY. The server rolls back when the socket closes.
-            drop(connection.detach());
-        }
-    }
-}
+/// An open transaction. On an error it is dropped and its connection closed: the one rollback that cannot hang.
+struct Transaction(Lease);
 
 impl Transaction {
     async fn begin(store: &PgStore) -> Result<Self, WriteError> {
-        let connection = within(store.pool.acquire()).await?;
-        let mut txn = Self { connection: Some(connection) };
+        let mut txn = Self(Lease::take(store).await?);
         within(txn.connection().execute("BEGIN")).await?;
         Ok(txn)
     }
 
-    #[expect(clippy::expect_used, reason = "taken only by finish, which consumes self, and by drop")]
     fn connection(&mut self) -> &mut PgConnection {
-        self.connection.as_mut().expect("open until finished")
+        self.0.connection()
     }
 
     /// Gives the connection back to the pool.
-    fn finish(mut self) {
-        drop(self.connection.take());
+    fn finish(self) {
+        self.0.finish();
     }
 
     async fn write(
@@ -121,6 +106,8 @@ impl Transaction {
         letters: &mut [DeadLetter],
         claim: &Claim,
         turn: &CancellationToken,
+        form: Form,
+        refused: &str,
     ) -> Result<Stored, WriteError> {
         let claimed = match claim {
             Claim::Session(session) if letters.iter().any(|l| l.captured.redelivered) => {
@@ -130,24 +117,28 @@ impl Transaction {
             _ => Vec::new(),
         };
         let returned = within(returns::recognise(self.connection(), letters)).await?;
-        let bytes = self.copy(letters, Form::Full).await?;
+        let bytes = match form {
+            Form::Quarantine => self.quarantine(letters, refused).await?,
+            form => self.copy(letters, form, refused).await?,
+        };
         timeout(TURN_WAIT_MAX, turn.cancelled()).await.map_err(|_| WriteError::NotMyTurn)?;
         // After the turn: the rows this locks are ones that people wait for.
         within(returns::record(self.connection(), &returned)).await?;
         self.commit(claim, &claimed).await?;
         let duplicates = letters.iter().filter(|l| l.status == Status::Duplicate).count();
-        Ok(Stored { rows: letters.len(), bytes, duplicates, degraded: 0, _commit: () })
+        let degraded = if form == Form::Full { 0 } else { letters.len() };
+        Ok(Stored { rows: letters.len(), bytes, duplicates, degraded, _commit: () })
     }
 
     /// Encodes and sends rows, a chunk at a time. Returns the bytes sent.
-    async fn copy(&mut self, letters: &[DeadLetter], form: Form<'_>) -> Result<usize, WriteError> {
+    async fn copy(&mut self, letters: &[DeadLetter], form: Form, refused: &str) -> Result<usize, WriteError> {
         let statement = format!("COPY dead_letter_queue ({COLUMNS}) FROM STDIN (FORMAT binary)");
         let mut copy = within(self.connection().copy_in_raw(&statement)).await?;
         let mut chunk = Vec::with_capacity(COPY_CHUNK_BYTES + 64 * 1024);
         chunk.extend_from_slice(HEADER);
         let mut sent = 0;
         for letter in letters {
-            encode(&mut chunk, letter, form);
+            encode(&mut chunk, letter, form, refused);
             if chunk.len() >= COPY_CHUNK_BYTES {
                 sent += chunk.len();
                 within_for(copy_deadline(chunk.len()), copy.send(chunk.as_slice())).await?;
@@ -161,21 +152,26 @@ impl Transaction {
         Ok(sent)
     }
 
-    async fn quarantine(&mut self, letter: &DeadLetter, error: &str) -> Result<(), WriteError> {
-        let mut wire = Vec::new();
-        crate::message::wire::encode(&mut wire, &letter.message, None);
-        // Called for a row that dead_letter_queue refuses in every form.
-        let insert = sqlx::query(
-            "INSERT INTO dlo_quarantine (source, queue, error, body, message_key, wire) VALUES ($1, $2, $3, $4, $5, $6)",
-        )
-        .bind(&letter.source.name)
-        .bind(letter.captured.queue.as_deref().or(letter.captured.topic.as_deref()))
-        .bind(error.replace('\0', "\u{2400}"))
-        .bind(letter.message.body.as_deref())
-        .bind(letter.message.key.as_deref())
-        .bind(wire);
-        within(insert.execute(self.connection())).await?;
-        Ok(())
+    async fn quarantine(&mut self, letters: &[DeadLetter], error: &str) -> Result<usize, WriteError> {
+        let mut bytes = 0;
+        for letter in letters {
+            let mut wire = Vec::new();
+            crate::message::wire::encode(&mut wire, &letter.message, None);
+            let body = letter.message.body.as_deref();
+            bytes += wire.len() + body.map_or(0, <[u8]>::len);
+            // Called for a row that dead_letter_queue refuses in every form.
+            let insert = sqlx::query(
+                "INSERT INTO dlo_quarantine (source, queue, error, body, message_key, wire) VALUES ($1, $2, $3, $4, $5, $6)",
+            )
+            .bind(&letter.source.name)
+            .bind(letter.captured.queue.as_deref().or(letter.captured.topic.as_deref()))
+            .bind(error.replace('\0', "\u{2400}"))
+            .bind(body)
+            .bind(letter.message.key.as_deref())
+            .bind(wire);
+            within_for(copy_deadline(bytes), insert.execute(self.connection())).await?;
+        }
+        Ok(bytes)
     }
 
     /// The fence and the COMMIT in one message: a client frozen between the two would hold a lock others wait for.
@@ -195,37 +191,17 @@ impl Transaction {
             session.id
         ));
         let rows = match within(self.connection().fetch_all(sql.as_str())).await {
-            Err(WriteError::DoneAlready) => {
-                session.committed(number, None);
-                return Err(WriteError::DoneAlready);
+            Ok(rows) => rows,
+            Err(error) => {
+                let error = WriteError::from(error);
+                if matches!(error, WriteError::DoneAlready) {
+                    session.committed(number, None);
+                }
+                return Err(error);
             }
-            other => other?,
         };
         let ceiling = rows.last().and_then(|row| row.try_get::<i64, _>("ceiling").ok());
         session.committed(number, ceiling);
         Ok(())
-    }
-}
-
-/// Data over a link of 10 kB/s still arrives; a dead one is given up after ten minutes at most.
-fn copy_deadline(bytes: usize) -> Duration {
-    STATEMENT_DEADLINE + Duration::from_millis((bytes as u64 / 8).min(540_000))
-}
-
-/// Bounds a wait on the database from our side: a peer that vanished without a word never answers.
-async fn within<T>(wait: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, WriteError> {
-    within_for(STATEMENT_DEADLINE, wait).await
-}
-
-async fn within_for<T>(
-    deadline: Duration,
-    wait: impl Future<Output = Result<T, sqlx::Error>>,
-) -> Result<T, WriteError> {
-    match timeout(deadline, wait).await {
-        Ok(result) => result.map_err(WriteError::from),
-        Err(_) => Err(WriteError::Unavailable(sqlx::Error::Io(std::io::Error::new(
-            std::io::ErrorKind::TimedOut,
-            format!("no answer for {} s", deadline.as_secs()),
-        )))),
     }
 }

@@ -9,6 +9,17 @@ pub enum Pem {
     Text(String),
 }
 
+impl Pem {
+    /// The PEM text, from its file where it is one. The error names the file.
+    pub fn read(&self) -> std::io::Result<Vec<u8>> {
+        match self {
+            Self::Text(text) => Ok(text.clone().into_bytes()),
+            Self::Path(path) => std::fs::read(path)
+                .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+        }
+    }
+}
+
 impl Scalar for Pem {
     const ALLOWED: &'static str = "the path of a PEM file, or PEM text";
     const SECRET: bool = true;

@@ -2,15 +2,20 @@
 
 use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use super::prefetch::Prefetch;
 use crate::{
     amqp::raw::{RawChannel, RawConsumer, RawDelivery, RawError},
-    message::Headers,
+    message::{Headers, Value},
     source::session::Session,
 };
 
 /// For one question to the broker.
 pub(super) const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
+
+/// How often a broker is asked whether it has our acks.
+pub(super) const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// How a link ended.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +39,8 @@ impl From<RawError> for LinkError {
         match error {
             RawError::ConsumerCancelled => Self::Cancelled,
             RawError::Deadline(what) => Self::Silent(what),
+            // "invalid arg 'x-priority' for queue … of queue type rabbit_stream_queue"
+            RawError::ChannelClosed { code: 406, ref text } if text.contains(PRIORITY) => Self::Stream,
             error => Self::Raw(error),
         }
     }
@@ -51,7 +58,18 @@ pub(super) struct Link {
     draining: Option<NonZeroU16>,
     last_tag: u64,
     acked_tag: u64,
-    alone: bool,
+    /// When the broker last answered.
+    pinged: Instant,
+    /// What ended it, seen while taking along what was there already; to be told at the next wait.
+    ended: Option<LinkError>,
+}
+
+/// The priority everybody has. Streams know no priority and refuse it; otherwise one would look like a queue into which
+/// nothing comes.
+const PRIORITY: &str = "x-priority";
+
+fn arguments() -> Headers {
+    std::iter::once((PRIORITY.into(), Value::I32(0))).collect()
 }
 
 impl Link {
@@ -63,9 +81,20 @@ impl Link {
         session: Session,
         number: u64,
     ) -> Result<Self, LinkError> {
-        let consumer = channel.consume(queue, at_least_one(prefetch), &Headers::new(), ANSWER_DEADLINE).await?;
+        let consumer = channel.consume(queue, at_least_one(prefetch), &arguments(), ANSWER_DEADLINE).await?;
         let (session, queue) = (Arc::new(session), queue.to_owned());
-        Ok(Self { session, number, channel, consumer, queue, draining: None, last_tag: 0, acked_tag: 0, alone: true })
+        Ok(Self {
+            session,
+            number,
+            channel,
+            consumer,
+            queue,
+            draining: None,
+            last_tag: 0,
+            acked_tag: 0,
+            pinged: Instant::now(),
+            ended: None,
+        })
     }
 
     /// Delivered and not yet acked.
@@ -75,31 +104,30 @@ impl Link {
 
     /// The next message. Cancel safe.
     pub(super) async fn next(&mut self, prefetch: &mut Prefetch) -> Result<RawDelivery, LinkError> {
+        if let Some(why) = self.ended.take() {
+            return Err(why);
+        }
         loop {
             if let Some(received) = self.consumer.next().await? {
                 return self.check(received, prefetch);
             }
             // The old consumer is drained: the next window may open. Nothing waits from here to the loop's end.
             let wanted = self.draining.take().ok_or(LinkError::Cancelled)?;
-            self.consumer = self.channel.consume_soon(&self.queue, wanted, &Headers::new())?;
+            self.consumer = self.channel.consume_soon(&self.queue, wanted, &arguments())?;
             prefetch.set(wanted.get());
         }
     }
 
-    /// A message that is here already.
-    pub(super) fn ready(&mut self, prefetch: &mut Prefetch) -> Option<Result<RawDelivery, LinkError>> {
+    /// A message that is here already. What ends the link instead is told by [`Link::next`].
+    pub(super) fn ready(&mut self, prefetch: &mut Prefetch) -> Option<RawDelivery> {
         let received = self.consumer.ready()?;
-        Some(self.check(received, prefetch))
+        self.check(received, prefetch).map_err(|why| self.ended = Some(why)).ok()
     }
 
     fn check(&mut self, received: RawDelivery, prefetch: &mut Prefetch) -> Result<RawDelivery, LinkError> {
         if received.tag != self.last_tag + 1 {
             return Err(LinkError::Gap { last: self.last_tag, got: received.tag });
         }
-        if received.message.headers.contains("x-stream-offset") && std::mem::take(&mut self.alone) {
-            return Err(LinkError::Stream);
-        }
-        self.alone = false;
         self.last_tag = received.tag;
         prefetch.saw(received.message.footprint());
         Ok(received)
@@ -124,14 +152,20 @@ impl Link {
     }
 
     /// A question whose answer proves that the channel is alive and that the broker has every ack sent before.
-    pub(super) async fn ping(&self) -> Result<(), LinkError> {
+    pub(super) async fn ping(&mut self) -> Result<(), LinkError> {
         self.channel.ping(ANSWER_DEADLINE).await?;
-        self.session.acks_seen(tokio::time::Instant::now());
+        self.pinged = Instant::now();
+        self.session.acks_seen(self.pinged);
         Ok(())
     }
 
+    /// Whether the broker has not been asked for some time whether it has our acks.
+    pub(super) fn ping_is_due(&self) -> bool {
+        self.session.has_unseen_acks() && self.pinged.elapsed() >= PING_EVERY
+    }
+
     /// Lets go; what is not acked goes back. Says whether every ack is known to have arrived.
-    pub(super) async fn close(self) -> bool {
+    pub(super) async fn close(mut self) -> bool {
         let settled = self.unacked() == 0 && self.ping().await.is_ok();
         let _ = self.channel.close(Duration::from_secs(2)).await;
         settled

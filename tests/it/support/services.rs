@@ -1,0 +1,35 @@
+//! Where the services are: what `dev/services env` prints, else its defaults.
+
+fn env(name: &str, default: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| default.to_owned())
+}
+
+pub(crate) fn database_url() -> String {
+    env("DLO_TEST_DATABASE_URL", "postgres://dlo:dlo@127.0.0.1:55432/dlo")
+}
+
+/// PostgreSQL built without lz4.
+pub(crate) fn postgres18_url() -> String {
+    env("DLO_TEST_POSTGRES18_URL", "postgres://dlo:dlo@127.0.0.1:55418/dlo")
+}
+
+/// A broker: its AMQP address, and that of its management API with user and password.
+#[derive(Clone, Debug)]
+pub(crate) struct BrokerUrls {
+    pub(crate) amqp: String,
+    pub(crate) management: String,
+}
+
+pub(crate) fn rabbitmq() -> BrokerUrls {
+    BrokerUrls {
+        amqp: env("DLO_TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:55672/%2f"),
+        management: env("DLO_TEST_RABBITMQ_MANAGEMENT_URL", "http://guest:guest@127.0.0.1:55673"),
+    }
+}
+
+pub(crate) fn rabbitmq4() -> BrokerUrls {
+    BrokerUrls {
+        amqp: env("DLO_TEST_RABBITMQ4_URL", "amqp://guest:guest@127.0.0.1:56672/%2f"),
+        management: env("DLO_TEST_RABBITMQ4_MANAGEMENT_URL", "http://guest:guest@127.0.0.1:56673"),
+    }
+}
