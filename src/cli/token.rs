@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 use super::{
     CliError, Format,
     client::{Client, parse},
-    ls::records,
     out::{Out, Paint},
+    records::records,
     table::{Cell, Column, lines},
 };
 
