@@ -1,3 +1,5 @@
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod amqp_raw;
 mod capture;
 mod cli;
