@@ -187,7 +187,7 @@ impl RabbitSource {
                 self.rescue = true;
             }
             why => {
-                if link.unacked() > 0 || link.session.next_commit() > 1 {
+                if link.has_progressed() {
                     self.failures = 0;
                     self.pauses = pauses();
                 }

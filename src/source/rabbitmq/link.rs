@@ -6,7 +6,7 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use lapin::{
     Channel, Consumer, ErrorKind,
     options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions},
-    protocol::AMQPSoftError,
+    protocol::{AMQPError, AMQPErrorKind, AMQPHardError, AMQPSoftError},
     types::{AMQPValue, FieldTable},
 };
 use tokio::time::{Instant, timeout};
@@ -28,6 +28,8 @@ pub(super) const PING_EVERY: Duration = Duration::from_secs(1);
 /// Messages read the raw way before lapin is tried again.
 const RESCUE_MESSAGES: u64 = 200;
 const RESCUE_PREFETCH: NonZeroU16 = NonZeroU16::new(50).unwrap();
+/// For lapin to tell a consumer why its channel is broken.
+const REASON_DEADLINE: Duration = Duration::from_secs(1);
 /// Silence after which nothing more is to be read the raw way.
 const RESCUE_IDLE: Duration = Duration::from_secs(2);
 
@@ -48,7 +50,7 @@ pub(super) enum LinkError {
     #[error("a message that the client library cannot read: {0}")]
     Unreadable(lapin::Error),
     #[error("{0}")]
-    Lapin(#[from] lapin::Error),
+    Lapin(lapin::Error),
     #[error("{0}")]
     Raw(#[from] RawError),
     #[error("the broker does not answer to {0}")]
@@ -146,8 +148,13 @@ impl Link {
     }
 
     /// Delivered and not yet acked.
-    pub(super) fn unacked(&self) -> u64 {
+    fn unacked(&self) -> u64 {
         self.last_tag - self.acked_tag
+    }
+
+    /// Whether the queue has become shorter by it.
+    pub(super) fn has_progressed(&self) -> bool {
+        self.acked_tag > 0
     }
 
     /// The next message. Cancel safe.
@@ -195,16 +202,19 @@ impl Link {
         if matches!(window.stage, Stage::Open) {
             window.stage = Stage::Draining(wanted);
             let cancel = window.channel.0.basic_cancel(window.consumer.tag(), BasicCancelOptions::default());
-            answered("basic.cancel", cancel).await?;
+            let answer = answered("basic.cancel", cancel).await;
+            window.or_reason(answer).await?;
         }
         Ok(())
     }
 
     /// Acks all up to `tag`.
     pub(super) async fn ack(&mut self, tag: u64) -> Result<(), LinkError> {
-        match &self.client {
+        match &mut self.client {
             Client::Lapin(window) => {
-                answered("basic.ack", window.channel.0.basic_ack(tag, BasicAckOptions { multiple: true })).await?;
+                let ack = window.channel.0.basic_ack(tag, BasicAckOptions { multiple: true });
+                let told = answered("basic.ack", ack).await;
+                window.or_reason(told).await?;
             }
             Client::Raw { client, .. } => client.ack_up_to(tag, ANSWER_DEADLINE).await?,
         }
@@ -215,10 +225,11 @@ impl Link {
 
     /// A question whose answer proves that the channel is alive and that the broker has every ack sent before.
     pub(super) async fn ping(&mut self) -> Result<(), LinkError> {
-        match &self.client {
+        match &mut self.client {
             // Setting the prefetch of consumers to come changes nothing for the one there is.
             Client::Lapin(window) => {
-                answered("basic.qos", window.channel.0.basic_qos(1, BasicQosOptions::default())).await?
+                let answer = answered("basic.qos", window.channel.0.basic_qos(1, BasicQosOptions::default())).await;
+                window.or_reason(answer).await?;
             }
             Client::Raw { client, .. } => client.ping(ANSWER_DEADLINE).await?,
         }
@@ -272,6 +283,22 @@ impl Window {
         }
     }
 
+    /// A question that fails says that the channel is broken; why it is, lapin tells the consumer alone.
+    async fn or_reason<T>(&mut self, answer: Result<T, LinkError>) -> Result<T, LinkError> {
+        let Err(LinkError::Lapin(error)) = answer else { return answer };
+        let last_words = async {
+            loop {
+                match self.consumer.next().await {
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Some(error),
+                    None => return None,
+                }
+            }
+        };
+        let reason = timeout(REASON_DEADLINE, last_words).await.ok().flatten();
+        Err(classify(reason.unwrap_or(error)))
+    }
+
     /// What lapin says once only, so that whoever hears it has to act: its consumer's end as well.
     fn hear(&mut self, heard: Option<lapin::Result<lapin::message::Delivery>>) -> Result<Option<Received>, LinkError> {
         match (heard, &self.stage) {
@@ -308,7 +335,7 @@ fn is_stream(refusal: &lapin::Error) -> bool {
 
 async fn answered<T>(what: &'static str, question: impl Future<Output = lapin::Result<T>>) -> Result<T, LinkError> {
     match timeout(ANSWER_DEADLINE, question).await {
-        Ok(answer) => Ok(answer?),
+        Ok(answer) => answer.map_err(classify),
         Err(_) => Err(LinkError::Silent(what)),
     }
 }
@@ -317,8 +344,13 @@ async fn answered<T>(what: &'static str, question: impl Future<Output = lapin::R
 fn classify(error: lapin::Error) -> LinkError {
     match error.kind() {
         ErrorKind::ParsingError(_) => LinkError::Unreadable(error),
+        ErrorKind::ProtocolError(protocol) if is_frame_error(protocol) => LinkError::Unreadable(error),
         _ => LinkError::Lapin(error),
     }
+}
+
+fn is_frame_error(error: &AMQPError) -> bool {
+    matches!(error.kind(), AMQPErrorKind::Hard(AMQPHardError::FRAMEERROR))
 }
 
 fn from_lapin(delivery: lapin::message::Delivery) -> Received {
