@@ -6,6 +6,7 @@ mod broker;
 mod channels;
 mod frozen;
 mod lapin_limits;
+mod standing;
 mod tls;
 mod values;
 
@@ -55,6 +56,8 @@ on_each_broker! {
     super::channels::window => a_channel_consumes_anew_with_another_prefetch,
     super::channels::numbers => numbers_of_closed_channels_are_used_again,
     super::frozen::heartbeats => a_frozen_link_ends_with_the_second_missed_heartbeat,
+    super::standing::shared => a_broker_has_one_standing_connection,
+    super::standing::nobody => a_broker_that_is_away_says_so,
     super::tls::certificates => tls_checks_certificates_on_both_sides,
     super::values::letters => every_type_of_value_comes_back_as_it_was_sent,
     super::values::odd_tables => odd_tables_do_what_is_written_down_here,
