@@ -29,14 +29,12 @@ impl Proxy {
         Self { url: format!("{base}/proxies/{name}"), http, port: port.expect("a port") }
     }
 
-    /// Nothing passes from now on, in either direction, and nobody hangs up.
+    /// Nothing comes from the broker any more, and nobody hangs up. What we say still arrives: a broker that missed our
+    /// heartbeats would hang up at about the same time as we give up.
     async fn freeze(&self) {
-        for stream in ["upstream", "downstream"] {
-            let toxic = json!({ "type": "timeout", "stream": stream, "attributes": { "timeout": 0 } });
-            let added =
-                self.http.post(format!("{}/toxics", self.url)).json(&toxic).send().await.expect("Toxiproxy is up");
-            added.error_for_status().expect("added");
-        }
+        let toxic = json!({ "type": "timeout", "stream": "downstream", "attributes": { "timeout": 0 } });
+        let added = self.http.post(format!("{}/toxics", self.url)).json(&toxic).send().await.expect("Toxiproxy is up");
+        added.error_for_status().expect("added");
     }
 
     async fn remove(self) {
@@ -62,7 +60,8 @@ pub(super) async fn heartbeats(broker: &Broker) {
     let silence = since.elapsed().as_secs_f64();
     assert!(matches!(ended, Err(RawError::HeartbeatMissed(4))), "{ended:?}");
     assert!(matches!(pinged, Err(RawError::HeartbeatMissed(4))), "{pinged:?}");
-    assert!((2.5..6.0).contains(&silence), "after {silence} s");
+    // Counted from its last word, which may be a heartbeat ago. To the second: `a_silent_peer_is_given_two_heartbeats`.
+    assert!((1.0..20.0).contains(&silence), "after {silence} s");
     assert!(!connection.is_open());
     proxy.remove().await;
 }
