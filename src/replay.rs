@@ -21,7 +21,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use self::driver::Driver;
-pub use self::publisher::{Confirmed, Connect, PublishError, Publisher};
+pub use self::publisher::{Confirmed, Look, Patience, PublishError, Publisher};
 use crate::{metrics::Metrics, store::PgStore};
 
 /// What the loops need.

@@ -34,6 +34,15 @@ pub enum ConnectError {
     NoAddress,
 }
 
+/// What is known of the standing connection of our own client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StandingNow {
+    Gone,
+    Open,
+    /// The broker is short of memory or disk space: its reason.
+    Blocked(String),
+}
+
 /// A broker's hosts and our standing connections to one of them.
 #[derive(Debug)]
 pub struct Broker {
@@ -129,13 +138,16 @@ impl Broker {
         }
     }
 
-    /// Why nothing can be published on the standing connection of our own client at present, if so. Does not connect.
-    pub async fn unfit(&self) -> Option<String> {
+    /// Whether our own client has a standing connection, as far as is known, and the broker takes messages by it.
+    pub async fn standing(&self) -> StandingNow {
         let standing = self.raw.lock().await;
-        let Some((connection, address)) = standing.connection.as_ref().filter(|(c, _)| c.is_open()) else {
-            return Some("not connected".to_owned());
-        };
-        connection.blocked().map(|why| format!("{address} takes no messages at present: {why}"))
+        match standing.connection.as_ref().filter(|(connection, _)| connection.is_open()) {
+            None => StandingNow::Gone,
+            Some((connection, address)) => match connection.blocked() {
+                Some(why) => StandingNow::Blocked(format!("{address} takes no messages at present: {why}")),
+                None => StandingNow::Open,
+            },
+        }
     }
 
     /// Tries each host once, beginning with `next`.

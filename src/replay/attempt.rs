@@ -1,8 +1,6 @@
 //! One attempt: the letter, its way home, the publish, what to record.
 
-use tokio::time::Instant;
-
-use super::{Confirmed, PublishError, Publisher};
+use super::{Confirmed, Patience, PublishError, Publisher};
 use crate::{
     dialect::{self, Publish},
     message::Text,
@@ -10,13 +8,13 @@ use crate::{
     store::claim::{End, Lease, Letter, Record},
 };
 
-/// Makes the attempt of `lease`; the broker has until a point in time to say its word.
+/// Makes the attempt of `lease`.
 pub(super) async fn attempt(
     broker: &str,
     publisher: &dyn Publisher,
     lease: &Lease,
     letter: Option<Letter>,
-    until: Instant,
+    patience: Patience,
 ) -> Record {
     let Some(letter) = letter else {
         return record(lease, None, End::Refused("the letter is gone".to_owned()));
@@ -28,7 +26,7 @@ pub(super) async fn attempt(
         Ok(publish) => publish,
         Err(why) => return record(lease, None, End::Refused(why)),
     };
-    let end = match publisher.publish(&publish, until).await {
+    let end = match publisher.publish(&publish, patience).await {
         Ok(confirmed) => routed(confirmed),
         Err(PublishError::Unroutable(why)) => End::Unroutable(why),
         Err(PublishError::Refused(why)) => End::Refused(why),

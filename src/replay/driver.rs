@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{
-    Connect, Publisher, Replay,
+    Look, Publisher, Replay,
     pace::Pace,
     wake::Woken,
     work::{Made, Work},
@@ -86,7 +86,7 @@ impl Driver {
 
     /// While a broker is away its attempts wait in the table, and their letters are not on their way.
     async fn is_broker_there(&mut self) -> bool {
-        if !self.away && self.publisher.ready(Connect::No).await.is_ok() {
+        if !self.away && self.publisher.ready(Look::Glance).await.is_ok() {
             return true;
         }
         self.woken.forget();
@@ -106,7 +106,7 @@ impl Driver {
         if std::mem::take(&mut self.away) {
             self.unless_stopped(sleep(AWAY_PAUSE)).await;
         }
-        if let Err(why) = self.publisher.ready(Connect::Yes).await {
+        if let Err(why) = self.publisher.ready(Look::Ask).await {
             tracing::warn!(broker = self.broker, why, "replays wait: the broker is not to be had");
             self.away = true;
             return false;

@@ -32,24 +32,34 @@ pub enum PublishError {
     NotSent(String),
 }
 
+/// When a publish is worth its while.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// What has not begun by then is not sent.
+    pub begin_by: Instant,
+    /// What has no answer by then is in doubt.
+    pub until: Instant,
+}
+
+/// How to look for a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// By what is known already.
+    Glance,
+    /// By asking it, over a new connection if need be.
+    Ask,
+}
+
 /// Sends letters to one broker, over a connection of its own. Calls may overlap, a thousand of them.
 #[async_trait]
 pub trait Publisher: Send + Sync {
-    /// Whether the broker would take something now. Connects only when `connect` says so. An error is why not; asking again later is
-    /// all there is to do.
-    async fn ready(&self, connect: Connect) -> Result<(), String>;
+    /// Whether the broker takes messages now. An error is why not; to look again later is all there is to do.
+    async fn ready(&self, look: Look) -> Result<(), String>;
 
-    /// Publishes a message that carries its stamp ([`crate::dialect::stamp`]), and waits for the broker's word until
-    /// a point in time. Not to be cancelled: an answer that nobody hears is an attempt in doubt.
-    async fn publish(&self, publish: &Publish, until: Instant) -> Result<Confirmed, PublishError>;
+    /// Publishes a message that carries its stamp ([`crate::dialect::stamp`]), and waits for the broker's word. Not to be
+    /// cancelled: an answer that nobody hears is an attempt in doubt.
+    async fn publish(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError>;
 
     /// Says goodbye.
     async fn close(&self);
-}
-
-/// Whether to connect where there is no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connect {
-    Yes,
-    No,
 }

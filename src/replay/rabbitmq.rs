@@ -15,10 +15,10 @@ use tokio::{
 };
 
 use self::lane::{Lane, Place};
-use super::{Confirmed, Connect, PublishError, Publisher};
+use super::{Confirmed, Look, Patience, PublishError, Publisher};
 use crate::{
     amqp::{
-        connection::Broker,
+        connection::{Broker, StandingNow},
         raw::{Mark, PublishFailure, PublishOutcome, RawChannel, RawError},
     },
     dead_letter::REPLAY_ID,
@@ -26,6 +26,8 @@ use crate::{
     message::{Headers, RawMessage, Text, Value},
 };
 
+/// For the broker's word on a publish; after that it is in doubt.
+const CONFIRM_DEADLINE: Duration = Duration::from_secs(30);
 /// A larger message may be over the broker's limit, which costs the channel.
 const LARGE_BYTES: usize = 1024 * 1024;
 /// Messages that go alone, at once.
@@ -91,10 +93,11 @@ impl RabbitPublisher {
         }
     }
 
-    async fn in_lane(&self, publish: &Publish, until: Instant) -> Result<Confirmed, PublishError> {
+    async fn in_lane(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError> {
         loop {
             let lane = self.lane(&publish.exchange);
-            let Place { channel, alone, _permit } = match timeout_at(until, lane.place(&self.broker)).await {
+            let Place { channel, alone, _permit } = match timeout_at(patience.begin_by, lane.place(&self.broker)).await
+            {
                 Ok(Some(Ok(place))) => place,
                 Ok(Some(Err(why))) => {
                     self.retire(&publish.exchange, &lane);
@@ -106,7 +109,7 @@ impl RabbitPublisher {
                 }
                 Err(_) => return Err(PublishError::NotSent("those before it took all the time there was".to_owned())),
             };
-            let outcome = send(channel, publish, until).await;
+            let outcome = send(channel, publish, patience).await;
             match outcome {
                 Ok(PublishOutcome::ChannelClosed { code, text }) if !alone => {
                     self.retire(&publish.exchange, &lane);
@@ -128,16 +131,16 @@ impl RabbitPublisher {
     }
 
     /// On a channel, or even a connection, of its own.
-    async fn alone(&self, publish: &Publish, until: Instant, is_suspect: bool) -> Result<Confirmed, PublishError> {
+    async fn alone(&self, publish: &Publish, patience: Patience, is_suspect: bool) -> Result<Confirmed, PublishError> {
         let (broker, turns) = if is_suspect { (&self.apart, &self.suspect) } else { (&*self.broker, &self.alone) };
         let not_sent = |why: &str| PublishError::NotSent(why.to_owned());
-        let opened = timeout_at(until, async {
+        let opened = timeout_at(patience.begin_by, async {
             let turn = turns.acquire().await.map_err(|_| not_sent("the publisher is closed"))?;
             let channel = broker.raw_channel().await.map_err(|error| not_sent(&error.to_string()))?;
             Ok((turn, channel))
         });
         let (_turn, channel) = opened.await.unwrap_or_else(|_| Err(not_sent("the broker opens no channel in time")))?;
-        let outcome = send(&channel, publish, until).await;
+        let outcome = send(&channel, publish, patience).await;
         let _ = channel.close(Duration::from_secs(2)).await;
         if is_suspect {
             self.apart.close().await;
@@ -152,13 +155,15 @@ impl RabbitPublisher {
     }
 }
 
-async fn send(channel: &RawChannel, publish: &Publish, until: Instant) -> Result<PublishOutcome, PublishFailure> {
+async fn send(channel: &RawChannel, publish: &Publish, patience: Patience) -> Result<PublishOutcome, PublishFailure> {
     let value = match publish.message.headers.get_last(REPLAY_ID) {
         Some(Value::Str(token)) => token.clone(),
         _ => Text::default(),
     };
     let mark = Mark { header: REPLAY_ID, value };
-    channel.publish_marked(&publish.exchange, &publish.routing_key, &publish.message, mark, until).await
+    let Publish { exchange, routing_key, message } = publish;
+    let until = patience.until.min(Instant::now() + CONFIRM_DEADLINE);
+    channel.publish_marked(exchange, routing_key, message, mark, patience.begin_by.min(until), until).await
 }
 
 /// The broker's word, where it is about this message and no other.
@@ -210,24 +215,22 @@ fn is_suspect(headers: &Headers) -> bool {
 
 #[async_trait]
 impl Publisher for RabbitPublisher {
-    async fn ready(&self, connect: Connect) -> Result<(), String> {
-        match self.broker.unfit().await {
-            None => Ok(()),
-            Some(why) if connect == Connect::No => Err(why),
-            Some(_) => {
-                // A connection is there when it carries a channel.
-                drop(self.broker.raw_channel().await.map_err(|error| error.to_string())?);
-                self.broker.unfit().await.map_or(Ok(()), Err)
-            }
+    async fn ready(&self, look: Look) -> Result<(), String> {
+        match (self.broker.standing().await, look) {
+            (StandingNow::Blocked(why), _) => Err(why),
+            (StandingNow::Open, Look::Glance) => Ok(()),
+            (StandingNow::Gone, Look::Glance) => Err("not connected".to_owned()),
+            // A broker that opens a channel is there.
+            (_, Look::Ask) => self.broker.raw_channel().await.map(drop).map_err(|error| error.to_string()),
         }
     }
 
-    async fn publish(&self, publish: &Publish, until: Instant) -> Result<Confirmed, PublishError> {
+    async fn publish(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError> {
         let is_suspect = is_suspect(&publish.message.headers);
         if is_suspect || is_risky(&publish.message) {
-            return self.alone(publish, until, is_suspect).await;
+            return self.alone(publish, patience, is_suspect).await;
         }
-        self.in_lane(publish, until).await
+        self.in_lane(publish, patience).await
     }
 
     async fn close(&self) {

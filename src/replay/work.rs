@@ -6,15 +6,13 @@ use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Publisher, Replay,
+    Patience, Publisher, Replay,
     attempt::{attempt, not_sent},
 };
 use crate::store::claim::{End, Lease, Record};
 
 /// Bytes of letters loaded at once; one larger letter goes alone.
 const LOAD_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// For the broker's word on a publish; after that it is in doubt.
-const CONFIRM_DEADLINE: Duration = Duration::from_secs(30);
 /// What ends within such a time is recorded together.
 const RECORD_PAUSE: Duration = Duration::from_millis(100);
 
@@ -59,15 +57,15 @@ impl Work {
             }
             Err(_) => return self.all_not_sent(leases, "the lease was used up before its turn came").await,
         };
-        if self.left_to_begin().is_zero() {
-            return self.all_not_sent(leases, "the lease was used up before its turn came").await;
-        }
-        let until = (Instant::now() + CONFIRM_DEADLINE).min(self.claimed_at + self.replay.lease * 3 / 4);
+        let patience = Patience {
+            begin_by: self.claimed_at + self.replay.lease / 2,
+            until: self.claimed_at + self.replay.lease * 3 / 4,
+        };
         let mut attempts: FuturesUnordered<_> = leases
             .iter()
             .zip(letters)
             .map(|(lease, letter)| {
-                let attempt = attempt(&self.broker, self.publisher.as_ref(), lease, letter, until);
+                let attempt = attempt(&self.broker, self.publisher.as_ref(), lease, letter, patience);
                 attempt.map(move |record| (lease, record))
             })
             .collect();

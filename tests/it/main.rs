@@ -4,4 +4,5 @@ mod amqp_raw;
 mod capture;
 mod cli;
 mod conformance;
+mod replay;
 mod support;

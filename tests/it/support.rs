@@ -7,7 +7,9 @@ pub(crate) mod link;
 pub(crate) mod management;
 pub(crate) mod messages;
 pub(crate) mod rabbit;
+pub(crate) mod replay;
 pub(crate) mod services;
+pub(crate) mod shop;
 
 use std::time::{Duration, Instant};
 

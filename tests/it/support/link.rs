@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     CutBeforeAnswer,
     /// The word and all behind it waits for [`Link::thaw`].
     Hold,
+    /// The word arrives, as does all behind it; nothing comes back any more.
+    SwallowAnswers,
 }
 
 /// See the module.
@@ -128,11 +130,11 @@ async fn serve(client: TcpStream, shared: Arc<Shared>, generation: u64) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (client_reads, client_writes) = client.into_split();
     let (server_reads, server_writes) = server.into_split();
-    let (answers, cut_at_answer) = watch::channel(false);
+    let (answers, answered) = watch::channel(None);
     // What each direction does when it ends ends the other, and with it both sockets.
     tokio::select! {
         () = there(client_reads, server_writes, &shared, generation, answers) => {}
-        () = back(server_reads, client_writes, &shared, generation, cut_at_answer) => {}
+        () = back(server_reads, client_writes, &shared, generation, answered) => {}
     }
 }
 
@@ -141,7 +143,7 @@ async fn there(
     mut to: tokio::net::tcp::OwnedWriteHalf,
     shared: &Shared,
     generation: u64,
-    answers: watch::Sender<bool>,
+    answers: watch::Sender<Option<Fault>>,
 ) {
     let mut gate = shared.gate.subscribe();
     let mut buffer = vec![0; 256 * 1024];
@@ -153,13 +155,10 @@ async fn there(
         };
         match shared.spring(&buffer[..read]) {
             Some(Fault::CutBefore) => return,
-            Some(Fault::CutBeforeAnswer) => answers.send_replace(true),
-            Some(Fault::Hold) => {
-                held = true;
-                true
-            }
-            None => false,
-        };
+            Some(fault @ (Fault::CutBeforeAnswer | Fault::SwallowAnswers)) => drop(answers.send_replace(Some(fault))),
+            Some(Fault::Hold) => held = true,
+            None => {}
+        }
         if held {
             // Lifted by a thaw after this moment.
             shared.gate.send_modify(|gate| gate.frozen = true);
@@ -176,7 +175,7 @@ async fn back(
     mut to: tokio::net::tcp::OwnedWriteHalf,
     shared: &Shared,
     generation: u64,
-    cut_at_answer: watch::Receiver<bool>,
+    answered: watch::Receiver<Option<Fault>>,
 ) {
     let mut gate = shared.gate.subscribe();
     let mut buffer = vec![0; 256 * 1024];
@@ -185,7 +184,11 @@ async fn back(
             read = from.read(&mut buffer) => read.unwrap_or(0),
             () = cut(&mut gate, generation) => return,
         };
-        let over = read == 0 || *cut_at_answer.borrow();
+        let fault = *answered.borrow();
+        if fault == Some(Fault::SwallowAnswers) && read > 0 {
+            continue;
+        }
+        let over = read == 0 || fault.is_some();
         if over || passes(&mut gate, generation).await.is_none() || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }

@@ -1,14 +1,14 @@
 //! A broker with queues of one test, gone with it.
 
-use std::{sync::Mutex, time::Duration};
+use std::{num::NonZeroU16, sync::Mutex, time::Duration};
 
 use dead_letter_office::{
     amqp::{
         convert,
-        raw::{ConnectOptions, PublishOutcome, RawChannel, RawConnection},
+        raw::{ConnectOptions, PublishOutcome, RawChannel, RawConnection, RawDelivery},
         uri::BrokerAddress,
     },
-    message::{RawMessage, Text},
+    message::{Headers, RawMessage, Text},
     source::rabbitmq::topology::QueueType,
 };
 use lapin::{
@@ -67,6 +67,11 @@ impl Rabbit {
         name
     }
 
+    /// Something of the management API that goes at the end.
+    pub(crate) fn delete_at_end(&self, path: String) {
+        self.litter.lock().expect("not poisoned").push(path);
+    }
+
     pub(crate) fn exchange_name(&self) -> String {
         let name = unique("x");
         self.litter.lock().expect("not poisoned").push(format!("exchanges/%2f/{name}"));
@@ -100,7 +105,12 @@ impl Rabbit {
         self.declare_kind(name, kind, arguments).await;
     }
 
-    pub(crate) async fn declare_kind<const N: usize>(&self, name: &str, kind: &str, extra: [(&str, AMQPValue); N]) {
+    pub(crate) async fn declare_kind<'a>(
+        &self,
+        name: &str,
+        kind: &str,
+        extra: impl IntoIterator<Item = (&'a str, AMQPValue)>,
+    ) {
         let mut arguments = FieldTable::default();
         arguments.insert("x-queue-type".into(), string(kind));
         if kind == "quorum" {
@@ -122,6 +132,27 @@ impl Rabbit {
             .await
             .expect("declared");
         name
+    }
+
+    /// Takes `count` messages, as a plain consumer does, and no more.
+    pub(crate) async fn take(&self, queue: &str, count: usize) -> Vec<RawDelivery> {
+        let (_connection, channel) = self.raw().await;
+        let prefetch = NonZeroU16::new(500).expect("not zero");
+        let mut consumer = channel.consume(queue, prefetch, &Headers::new(), SOON).await.expect("consumes");
+        let mut taken = Vec::with_capacity(count);
+        while taken.len() < count {
+            let delivery = consumer.recv(SOON).await.expect("open");
+            let delivery = delivery.unwrap_or_else(|| panic!("{} of {count} messages", taken.len()));
+            channel.ack(delivery.tag, SOON).await.expect("acked");
+            taken.push(delivery);
+        }
+        channel.ping(SOON).await.expect("acks arrived");
+        taken
+    }
+
+    pub(crate) async fn unbind(&self, queue: &str, exchange: &str, key: &str) {
+        let none = FieldTable::default();
+        self.channel.queue_unbind(queue.into(), exchange.into(), key.into(), none).await.expect("unbound");
     }
 
     pub(crate) async fn bind(&self, queue: &str, exchange: &str, key: &str) {

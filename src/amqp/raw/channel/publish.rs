@@ -63,8 +63,9 @@ impl RawChannel {
         published.await.map_err(|_| RawError::Deadline(WHAT))?
     }
 
-    /// Publishes a message as `mandatory` and waits for the broker's verdict until a point in time. Any number may be
-    /// under way at once; they go out in the order in which they found room.
+    /// Publishes a message as `mandatory`, or not at all when it finds no room before `begin_by`, and waits for the
+    /// broker's verdict `until` a later point in time. Any number may be under way at once; they go out in the order in
+    /// which they found room.
     ///
     /// When the time passes after it was sent, the message may or may not have arrived. A verdict that comes late is
     /// heard by nobody, and the channel is as good as before.
@@ -74,10 +75,15 @@ impl RawChannel {
         routing_key: &Text,
         message: &RawMessage,
         mark: Mark,
+        begin_by: Instant,
         until: Instant,
     ) -> Result<PublishOutcome, PublishFailure> {
-        let begun = timeout_at(until, self.begin_publish(exchange, routing_key, message, Some(mark))).await;
-        let verdict = begun.unwrap_or(Err(RawError::Deadline(WHAT))).map_err(PublishFailure::NotSent)?;
+        let late = RawError::Deadline(WHAT);
+        if Instant::now() >= begin_by {
+            return Err(PublishFailure::NotSent(late));
+        }
+        let begun = timeout_at(begin_by, self.begin_publish(exchange, routing_key, message, Some(mark))).await;
+        let verdict = begun.unwrap_or(Err(late)).map_err(PublishFailure::NotSent)?;
         match timeout_at(until, verdict).await {
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(_)) => self.refusal().map_err(PublishFailure::InDoubt),
