@@ -1,4 +1,5 @@
 mod amqp_raw;
 mod capture;
 mod conformance;
+mod process;
 mod support;
