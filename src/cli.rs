@@ -12,6 +12,7 @@ mod ls;
 mod metrics;
 mod migrate;
 mod out;
+mod records;
 mod replay;
 mod run;
 mod selection;
@@ -73,13 +74,13 @@ enum Command {
     /// Read the configuration and tell what it guarantees
     Check(config::CheckArgs),
     /// List letters, newest first
-    Ls(ls::Args),
+    Ls(Box<ls::Args>),
     /// One letter: what failed, why, where from
     Show(show::Args),
     /// A letter's exact bytes, on stdout
     Body(body::Args),
     /// Send letters home
-    Replay(replay::Args),
+    Replay(Box<replay::Args>),
     /// Decide that letters are never sent home
     Discard(act::Args),
     /// Put letters back to FAILED
@@ -144,12 +145,12 @@ async fn dispatch(global: &Global, command: Command) -> Result<(), CliError> {
         Command::Run(args) => run::run(global, args).await,
         Command::Migrate(args) => migrate::migrate(global, args, &mut out).await,
         Command::Check(args) => config::check(global, args, &mut out).await,
-        Command::Ls(args) => ls::ls(&Client::open(global).await?, args, &mut out).await,
+        Command::Ls(args) => ls::ls(&Client::open(global).await?, *args, &mut out).await,
         Command::Show(args) => show::show(&Client::open(global).await?, args, &mut out).await,
         Command::Body(args) => body::body(&Client::open(global).await?, args, &mut out).await,
         Command::Replay(args) => {
             let request = args.check()?;
-            replay::replay(&Client::open(global).await?, args, request, &mut out).await
+            replay::replay(&Client::open(global).await?, *args, request, &mut out).await
         }
         Command::Discard(args) => act::act(&Client::open(global).await?, "discard", args, &mut out).await,
         Command::Reopen(args) => act::act(&Client::open(global).await?, "reopen", args, &mut out).await,

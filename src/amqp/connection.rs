@@ -1,4 +1,4 @@
-//! Our standing connections to one broker: lapin's, which declares and publishes, and our own, which consumes. Each is
+//! Our standing connections to one broker: lapin's, which declares, and our own, which consumes and publishes. Each is
 //! made when it is first wanted and shared by everyone who wants a channel.
 
 use std::time::Duration;
@@ -73,7 +73,20 @@ impl Broker {
         self.addresses.first().map_or("/", |address| address.vhost.as_str())
     }
 
-    /// A channel that declares and publishes, on the standing connection, which is made when there is none.
+    /// The same broker over connections of its own: for what may cost one.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            addresses: self.addresses.clone(),
+            tls: self.tls.clone(),
+            connection_name: format!("{} (apart)", self.connection_name),
+            lapin: Mutex::default(),
+            raw: Mutex::default(),
+        }
+    }
+
+    /// A channel that declares, on the standing connection, which is made when there is none.
     pub async fn channel(&self) -> Result<Channel, ConnectError> {
         let mut standing = self.lapin.lock().await;
         if let Some((connection, _)) = standing.connection.as_ref().filter(|(c, _)| c.status().connected())
@@ -93,7 +106,7 @@ impl Broker {
         Ok(channel)
     }
 
-    /// A channel that consumes, on the standing connection of our own client, which is made when there is none.
+    /// A channel that consumes or publishes, on the standing connection of our own client, which is made when there is none.
     pub async fn raw_channel(&self) -> Result<RawChannel, ConnectError> {
         let mut standing = self.raw.lock().await;
         if let Some((connection, address)) = &standing.connection {
@@ -114,6 +127,15 @@ impl Broker {
             }
             Err(error) => Err(ConnectError::Raw { address, error }),
         }
+    }
+
+    /// Why nothing can be published on the standing connection of our own client at present, if so. Does not connect.
+    pub async fn unfit(&self) -> Option<String> {
+        let standing = self.raw.lock().await;
+        let Some((connection, address)) = standing.connection.as_ref().filter(|(c, _)| c.is_open()) else {
+            return Some("not connected".to_owned());
+        };
+        connection.blocked().map(|why| format!("{address} takes no messages at present: {why}"))
     }
 
     /// Tries each host once, beginning with `next`.

@@ -48,7 +48,7 @@ pub(super) async fn first_token(store: &PgStore, http: &Http) -> Result<(), Stri
         let base = http.external_url.as_ref().map_or_else(|| format!("http://{}", http.listen.0), |url| url.expose());
         #[expect(clippy::print_stderr, reason = "shown to the person at the terminal, once")]
         {
-            eprintln!("first admin token (shown only now): {}\n  {base}/?token={0}", token.expose());
+            eprintln!("first admin token (shown only now): {}\n  {base}/#token={0}", token.expose());
         }
     }
     Ok(())

@@ -5,6 +5,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::out::{Paint, Style, printable};
 
 const GAP: usize = 2;
+/// Where nothing else can give way any more, columns are cut down to this.
+const LEAST: usize = 4;
 
 /// One column.
 #[derive(Clone, Copy, Debug)]
@@ -103,24 +105,25 @@ fn fit(columns: &[Column], natural: Vec<usize>, limit: Option<usize>) -> Vec<(us
     };
     loop {
         let mut widths = natural.clone();
-        while total(&shown, &widths) > limit {
-            // The widest for its weight that still may be cut gives way.
-            let spare = |index: &usize| columns[*index].cut_to.map_or(0, |least| widths[*index].saturating_sub(least));
-            match shown
-                .iter()
-                .copied()
-                .filter(|index| spare(index) > 0)
-                .max_by_key(|index| widths[*index] / columns[*index].weight)
-            {
-                Some(widest) => widths[widest] -= 1,
-                None => break,
+        // The widest for its weight gives way.
+        let shrink = |widths: &mut Vec<usize>, least: &dyn Fn(&Column) -> Option<usize>| {
+            while total(&shown, widths) > limit {
+                let spare =
+                    |index: &usize| widths[*index].saturating_sub(least(&columns[*index]).unwrap_or(usize::MAX));
+                let widest = shown.iter().copied().filter(|index| spare(index) > 0);
+                let Some(widest) = widest.max_by_key(|index| widths[*index] / columns[*index].weight) else { return };
+                widths[widest] -= 1;
             }
-        }
+        };
+        shrink(&mut widths, &|column| column.cut_to);
         let leaver =
             shown.iter().copied().filter(|index| columns[*index].leaves > 0).max_by_key(|i| columns[*i].leaves);
         match leaver.filter(|_| total(&shown, &widths) > limit) {
             Some(leaver) => shown.retain(|index| *index != leaver),
-            None => return shown.into_iter().map(|index| (index, widths[index])).collect(),
+            None => {
+                shrink(&mut widths, &|column| column.cut_to.map(|least| least.min(LEAST)));
+                return shown.into_iter().map(|index| (index, widths[index])).collect();
+            }
         }
     }
 }

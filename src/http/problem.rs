@@ -16,8 +16,8 @@ pub(super) struct Problem {
     status: StatusCode,
     kind: &'static str,
     title: &'static str,
-    detail: String,
-    fields: Map<String, Json>,
+    detail: Box<str>,
+    fields: Vec<(&'static str, Json)>,
 }
 
 /// An error, as RFC 9457 says.
@@ -37,12 +37,12 @@ pub(super) struct ProblemBody {
 
 impl Problem {
     pub(super) fn new(status: StatusCode, kind: &'static str, title: &'static str, detail: impl ToString) -> Self {
-        Self { status, kind, title, detail: detail.to_string(), fields: Map::new() }
+        Self { status, kind, title, detail: detail.to_string().into(), fields: Vec::new() }
     }
 
     /// Adds a field of its own.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Json>) -> Self {
-        self.fields.insert(name.to_owned(), value.into());
+    pub(super) fn with(mut self, name: &'static str, value: impl Into<Json>) -> Self {
+        self.fields.push((name, value.into()));
         self
     }
 
@@ -77,8 +77,8 @@ impl IntoResponse for Problem {
             r#type: format!("urn:dlo:{}", self.kind),
             title: self.title,
             status: self.status.as_u16(),
-            detail: self.detail,
-            fields: self.fields,
+            detail: self.detail.into(),
+            fields: self.fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         };
         let mut response = (self.status, axum::Json(body)).into_response();
         let headers = response.headers_mut();

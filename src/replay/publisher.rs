@@ -1,6 +1,7 @@
 //! What a broker has to offer for letters to be sent back to it.
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 use crate::dialect::Publish;
 
@@ -31,13 +32,24 @@ pub enum PublishError {
     NotSent(String),
 }
 
-/// Sends letters to one broker, over a connection of its own. Calls may overlap.
+/// Sends letters to one broker, over a connection of its own. Calls may overlap, a thousand of them.
 #[async_trait]
 pub trait Publisher: Send + Sync {
-    /// Publishes and waits for the broker's word. Not to be cancelled: an answer that nobody hears is an attempt in
-    /// doubt.
-    async fn publish(&self, publish: &Publish) -> Result<Confirmed, PublishError>;
+    /// Whether the broker would take something now. Connects only when `connect` says so. An error is why not; asking again later is
+    /// all there is to do.
+    async fn ready(&self, connect: Connect) -> Result<(), String>;
+
+    /// Publishes a message that carries its stamp ([`crate::dialect::stamp`]), and waits for the broker's word until
+    /// a point in time. Not to be cancelled: an answer that nobody hears is an attempt in doubt.
+    async fn publish(&self, publish: &Publish, until: Instant) -> Result<Confirmed, PublishError>;
 
     /// Says goodbye.
     async fn close(&self);
+}
+
+/// Whether to connect where there is no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connect {
+    Yes,
+    No,
 }

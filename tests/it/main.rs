@@ -1,5 +1,8 @@
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod amqp_raw;
 mod capture;
+mod cli;
 mod conformance;
 mod process;
 mod support;

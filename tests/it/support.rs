@@ -2,6 +2,7 @@
 
 pub(crate) mod capture;
 pub(crate) mod database;
+pub(crate) mod letters;
 pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod management;
