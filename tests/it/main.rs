@@ -4,5 +4,6 @@ mod amqp_raw;
 mod capture;
 mod cli;
 mod conformance;
+mod process;
 mod replay;
 mod support;
