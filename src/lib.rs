@@ -4,11 +4,20 @@
 //! batches through the store; replay claims rows and publishes them; http and the command line look and ask.
 
 pub mod amqp;
+pub mod app;
+pub mod broker_admin;
 pub mod capture;
+pub mod cli;
+pub mod clock;
+pub mod config;
 pub mod dead_letter;
 pub mod dialect;
+pub mod http;
+pub mod lifecycle;
 pub mod message;
 pub mod metrics;
 pub mod policy;
+pub mod replay;
 pub mod source;
 pub mod store;
+pub mod telemetry;

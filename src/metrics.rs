@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -13,17 +13,12 @@ use prometheus::{
     TextEncoder, core::Collector, histogram_opts, opts, proto::MetricFamily,
 };
 
-use crate::{
-    source::LedgerError,
-    store::{Stored, WriteError},
-};
-
 const SECONDS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 const ROWS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0];
 /// Why a message is a duplicate, is stored with less, or was lost: closed sets, so that all series exist from the start.
 const DUPLICATE_REASONS: [&str; 3] = ["redelivery", "broker", "framework"];
-const DEGRADED_REASONS: [&str; 2] = ["refused", "unreadable"];
+const DEGRADED_REASONS: [&str; 1] = ["refused"];
 const LOST_REASONS: [&str; 1] = ["retention"];
 const WRITE_ERRORS: [&str; 8] = [
     "connection",
@@ -186,6 +181,7 @@ impl Metrics {
             lag_seconds: self.lag_seconds.clone(),
             blocked: AtomicBool::new(false),
             last_complaint: Mutex::new(None),
+            held: AtomicU64::new(0),
             trouble: Mutex::new(Some("not connected yet".to_owned())),
         }))
     }
@@ -284,6 +280,7 @@ struct Series {
     blocked: AtomicBool,
     last_complaint: Mutex<Option<Instant>>,
     trouble: Mutex<Option<String>>,
+    held: AtomicU64,
 }
 
 fn add(counters: &[(&'static str, IntCounter)], reason: &str, n: usize) {
@@ -297,25 +294,29 @@ impl SourceMetrics {
         self.0.received.inc_by(messages as u64);
     }
 
-    pub fn stored(&self, stored: &Stored, writing: Duration, since_received: Duration) {
+    /// A batch is committed.
+    pub fn stored(&self, rows: usize, bytes: usize, writing: Duration, since_received: Duration) {
         let s = &self.0;
-        s.stored.inc_by(stored.rows as u64);
-        s.bytes_stored.inc_by(stored.bytes as u64);
-        add(&s.duplicates, "redelivery", stored.duplicates);
-        add(&s.degraded, "refused", stored.degraded);
-        s.batch_rows.observe(stored.rows as f64);
+        s.stored.inc_by(rows as u64);
+        s.bytes_stored.inc_by(bytes as u64);
+        s.batch_rows.observe(rows as f64);
         s.batch_write_seconds.observe(writing.as_secs_f64());
         s.capture_seconds.observe(since_received.as_secs_f64());
+    }
+
+    /// Rows that were marked as second copies.
+    pub fn duplicates(&self, rows: usize) {
+        add(&self.0.duplicates, "redelivery", rows);
+    }
+
+    /// Rows that were stored with less than was known of them.
+    pub fn degraded(&self, rows: usize) {
+        add(&self.0.degraded, "refused", rows);
     }
 
     /// Rows that an earlier attempt had committed after all.
     pub fn stored_before(&self, rows: usize) {
         self.0.stored.inc_by(rows as u64);
-    }
-
-    /// A message that the client library could not hold was read another way.
-    pub fn unreadable(&self) {
-        add(&self.0.degraded, "unreadable", 1);
     }
 
     pub fn stale(&self, acks: usize) {
@@ -358,6 +359,16 @@ impl SourceMetrics {
         self.0.up.get() == 1
     }
 
+    /// Delivered to us and not yet acked.
+    pub fn set_held(&self, messages: u64) {
+        self.0.held.store(messages, Ordering::Release);
+    }
+
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.0.held.load(Ordering::Acquire)
+    }
+
     pub fn lag(&self, queue: &str, messages: u64, oldest: Option<Duration>) {
         let labels = [self.0.source.as_str(), queue, "", ""];
         self.0.lag_messages.with_label_values(&labels).set(messages as f64);
@@ -379,21 +390,10 @@ impl SourceMetrics {
         self.0.blocked.load(Ordering::Acquire)
     }
 
-    /// A batch could not be written; it is tried again after `pause`.
-    pub fn unwritable(&self, error: &WriteError, pause: Duration) {
-        add(&self.0.write_errors, error.kind(), 1);
-        let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-        self.complain(error.kind(), &cause, pause);
-    }
-
-    /// The store could not be asked whether a batch may be written; asked again after `pause`.
-    pub fn unreachable(&self, error: &LedgerError, pause: Duration) {
-        add(&self.0.write_errors, "unavailable", 1);
-        self.complain("unavailable", &error.0.to_string(), pause);
-    }
-
-    /// Said once, then every half minute.
-    fn complain(&self, reason: &str, error: &str, pause: Duration) {
+    /// A batch could not be written, and is tried again after `pause`. Said once, then every half minute.
+    pub fn unwritable(&self, reason: &str, error: &dyn std::error::Error, pause: Duration) {
+        add(&self.0.write_errors, reason, 1);
+        let error = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         let first = !self.0.blocked.swap(true, Ordering::AcqRel);
         let mut last = self.0.last_complaint.lock().unwrap_or_else(PoisonError::into_inner);
         if first || last.is_none_or(|at| at.elapsed() >= Duration::from_secs(30)) {

@@ -1,25 +1,42 @@
 //! PostgreSQL: what is captured, what is to be replayed, and what people ask.
 
+mod actions;
+mod audit;
+pub mod claim;
 mod copies;
 mod copy;
 pub mod error;
+mod instances;
 pub mod json;
 mod lease;
 mod ledger;
 pub mod migrate;
 pub mod partitions;
+pub mod query;
+mod reading;
+pub mod replays;
 mod returns;
 mod row;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod tokens;
 pub mod write;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use sqlx::{
     PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
+use tokio::sync::Semaphore;
 
-pub use self::{error::WriteError, row::Form, write::Stored};
+pub use self::{
+    actions::{Action, ActionError},
+    error::WriteError,
+    reading::QueryError,
+    row::Form,
+    write::Stored,
+};
 
 /// The database, shared by everything that uses it.
 #[derive(Clone, Debug)]
@@ -27,6 +44,8 @@ pub struct PgStore {
     pub(crate) pool: PgPool,
     /// Who we are in leases and sessions.
     pub(crate) instance: String,
+    /// People's questions share a part of the pool: capture always finds a connection.
+    readers: Arc<Semaphore>,
 }
 
 /// How to reach the database.
@@ -51,7 +70,8 @@ impl PgStore {
             .acquire_timeout(Duration::from_secs(10))
             .idle_timeout(Duration::from_secs(300))
             .connect_lazy_with(connect);
-        Self { pool, instance: options.instance }
+        let readers = (options.max_connections as usize / 2).max(1);
+        Self { pool, instance: options.instance, readers: Arc::new(Semaphore::new(readers)) }
     }
 
     #[must_use]

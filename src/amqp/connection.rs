@@ -1,6 +1,7 @@
-//! One lapin connection shared by everything that consumes from (or publishes to) one broker.
+//! Our standing connections to one broker: lapin's, which declares and publishes, and our own, which consumes. Each is
+//! made when it is first wanted and shared by everyone who wants a channel.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use lapin::{
     Channel, Connection, ConnectionProperties,
@@ -9,7 +10,7 @@ use lapin::{
 use tokio::{sync::Mutex, time::timeout};
 
 use super::{
-    raw::{ConnectOptions, RawClient, RawError, TlsOptions},
+    raw::{ConnectOptions, RawChannel, RawConnection, RawError, TlsOptions},
     uri::{AddressError, BrokerAddress},
 };
 
@@ -23,6 +24,8 @@ const HEARTBEAT_S: u16 = 20;
 pub enum ConnectError {
     #[error("{address}: {error}")]
     Refused { address: String, error: lapin::Error },
+    #[error("{address}: {error}")]
+    Raw { address: String, error: RawError },
     #[error("{address}: no answer within {} s", CONNECT_DEADLINE.as_secs())]
     Silent { address: String },
     #[error(transparent)]
@@ -31,7 +34,7 @@ pub enum ConnectError {
     NoAddress,
 }
 
-/// A broker's hosts and our standing connection to one of them.
+/// A broker's hosts and our standing connections to one of them.
 #[derive(Debug)]
 pub struct Broker {
     /// The broker's name in the configuration.
@@ -40,21 +43,29 @@ pub struct Broker {
     tls: TlsOptions,
     /// What people see in RabbitMQ's list of connections.
     connection_name: String,
-    current: Mutex<Current>,
+    lapin: Mutex<Standing<Connection>>,
+    raw: Mutex<Standing<RawConnection>>,
 }
 
-#[derive(Debug, Default)]
-struct Current {
-    connection: Option<Arc<Connection>>,
+#[derive(Debug)]
+struct Standing<C> {
+    /// The connection, and to whom.
+    connection: Option<(C, String)>,
     /// The host to try first: the one after the last that failed.
     next: usize,
+}
+
+impl<C> Default for Standing<C> {
+    fn default() -> Self {
+        Self { connection: None, next: 0 }
+    }
 }
 
 impl Broker {
     #[must_use]
     pub fn new(name: &str, addresses: Vec<BrokerAddress>, tls: TlsOptions, role: &str) -> Self {
         let connection_name = format!("dlo {role}");
-        Self { name: name.to_owned(), addresses, tls, connection_name, current: Mutex::default() }
+        Self { name: name.to_owned(), addresses, tls, connection_name, lapin: Mutex::default(), raw: Mutex::default() }
     }
 
     #[must_use]
@@ -62,33 +73,60 @@ impl Broker {
         self.addresses.first().map_or("/", |address| address.vhost.as_str())
     }
 
-    /// A new channel on the standing connection, which is made when there is none.
+    /// A channel that declares and publishes, on the standing connection, which is made when there is none.
     pub async fn channel(&self) -> Result<Channel, ConnectError> {
-        let mut current = self.current.lock().await;
-        if let Some(connection) = current.connection.as_ref().filter(|c| c.status().connected()) {
-            match timeout(CONNECT_DEADLINE, connection.create_channel()).await {
-                Ok(Ok(channel)) => return Ok(channel),
-                // Half dead: a new connection is the better start.
-                Ok(Err(_)) | Err(_) => {}
-            }
+        let mut standing = self.lapin.lock().await;
+        if let Some((connection, _)) = standing.connection.as_ref().filter(|(c, _)| c.status().connected())
+            && let Ok(Ok(channel)) = timeout(CONNECT_DEADLINE, connection.create_channel()).await
+        {
+            return Ok(channel);
         }
-        current.connection = None;
-        let (connection, address) = self.connect(&mut current.next).await?;
+        // None, or half dead: a new connection is the better start.
+        standing.connection = None;
+        let (connection, address) = self.rotate(&mut standing.next, |address| self.connect_to(address)).await?;
         let channel = match timeout(CONNECT_DEADLINE, connection.create_channel()).await {
-            Ok(channel) => channel.map_err(|error| ConnectError::Refused { address, error })?,
+            Ok(Ok(channel)) => channel,
+            Ok(Err(error)) => return Err(ConnectError::Refused { address, error }),
             Err(_) => return Err(ConnectError::Silent { address }),
         };
-        current.connection = Some(connection);
+        standing.connection = Some((connection, address));
         Ok(channel)
     }
 
+    /// A channel that consumes, on the standing connection of our own client, which is made when there is none.
+    pub async fn raw_channel(&self) -> Result<RawChannel, ConnectError> {
+        let mut standing = self.raw.lock().await;
+        if let Some((connection, address)) = &standing.connection {
+            match connection.open_channel(CONNECT_DEADLINE).await {
+                Ok(channel) => return Ok(channel),
+                Err(error @ RawError::NoChannel(_)) => {
+                    return Err(ConnectError::Raw { address: address.clone(), error });
+                }
+                // Half dead: a new connection is the better start. The old one lives as long as its channels do.
+                Err(_) => standing.connection = None,
+            }
+        }
+        let (connection, address) = self.rotate(&mut standing.next, |address| self.connect_raw(address)).await?;
+        match connection.open_channel(CONNECT_DEADLINE).await {
+            Ok(channel) => {
+                standing.connection = Some((connection, address));
+                Ok(channel)
+            }
+            Err(error) => Err(ConnectError::Raw { address, error }),
+        }
+    }
+
     /// Tries each host once, beginning with `next`.
-    async fn connect(&self, next: &mut usize) -> Result<(Arc<Connection>, String), ConnectError> {
+    async fn rotate<'a, C, F: Future<Output = Result<C, ConnectError>>>(
+        &'a self,
+        next: &mut usize,
+        connect: impl Fn(&'a BrokerAddress) -> F,
+    ) -> Result<(C, String), ConnectError> {
         let mut last = ConnectError::NoAddress;
         for _ in 0..self.addresses.len() {
             let address = &self.addresses[*next % self.addresses.len()];
-            match self.connect_to(address).await {
-                Ok(connection) => return Ok((Arc::new(connection), address.to_string())),
+            match connect(address).await {
+                Ok(connection) => return Ok((connection, address.to_string())),
                 Err(error) => last = error,
             }
             *next += 1;
@@ -120,25 +158,22 @@ impl Broker {
         }
     }
 
-    /// A connection that reads what lapin's types cannot hold, to the first host that answers.
-    pub async fn raw(&self, within: Duration) -> Result<RawClient, RawError> {
-        let options =
-            ConnectOptions { connection_name: format!("{} (raw)", self.connection_name), tls: self.tls.clone() };
-        let mut last = RawError::ClosedByUs;
-        for address in &self.addresses {
-            match RawClient::connect(address, &options, within).await {
-                Ok(client) => return Ok(client),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+    async fn connect_raw(&self, address: &BrokerAddress) -> Result<RawConnection, ConnectError> {
+        let mut to = address.clone();
+        to.heartbeat_s.get_or_insert(HEARTBEAT_S);
+        let options = ConnectOptions { connection_name: self.connection_name.clone(), tls: self.tls.clone() };
+        let connected = RawConnection::connect(&to, &options, CONNECT_DEADLINE).await;
+        connected.map_err(|error| ConnectError::Raw { address: address.to_string(), error })
     }
 
     /// Says goodbye.
     pub async fn close(&self) {
-        let connection = self.current.lock().await.connection.take();
-        if let Some(connection) = connection {
-            let _ = timeout(Duration::from_secs(2), connection.close(200, "dlo stops".into())).await;
+        const WITHIN: Duration = Duration::from_secs(2);
+        if let Some((connection, _)) = self.raw.lock().await.connection.take() {
+            let _ = connection.close(WITHIN).await;
+        }
+        if let Some((connection, _)) = self.lapin.lock().await.connection.take() {
+            let _ = timeout(WITHIN, connection.close(200, "dlo stops".into())).await;
         }
     }
 }

@@ -61,11 +61,12 @@ impl Writer {
                 return Outcome::Dropped;
             };
             match written {
-                Part::Stored(stored) => self.metrics.stored(
-                    &stored,
-                    started.elapsed(),
-                    received.map_or_else(|| started.elapsed(), |at| at.elapsed()),
-                ),
+                Part::Stored(stored) => {
+                    let waited = received.map_or_else(|| started.elapsed(), |at| at.elapsed());
+                    self.metrics.stored(stored.rows, stored.bytes, started.elapsed(), waited);
+                    self.metrics.duplicates(stored.duplicates);
+                    self.metrics.degraded(stored.degraded);
+                }
                 Part::DoneAlready => self.metrics.stored_before(part.len()),
                 Part::Refused => {
                     let middle = part.start + part.len() / 2;
@@ -106,7 +107,7 @@ impl Writer {
                 Err(WriteError::NotMyTurn) => self.unless_stopped(self.turn.cancelled()).await?,
                 Err(error) => {
                     let pause = pauses.next().unwrap_or(PAUSE_MAX);
-                    self.metrics.unwritable(&error, pause);
+                    self.metrics.unwritable(error.kind(), &error, pause);
                     self.unless_stopped(tokio::time::sleep(pause)).await?;
                 }
             }
@@ -124,7 +125,7 @@ impl Writer {
                 Err(Unclaimed::SessionOver) => return None,
                 Err(Unclaimed::Later(error)) => {
                     let pause = pauses.next().unwrap_or(PAUSE_MAX);
-                    self.metrics.unreachable(&error, pause);
+                    self.metrics.unwritable("unavailable", &error, pause);
                     self.unless_stopped(tokio::time::sleep(pause)).await?;
                 }
             }

@@ -16,6 +16,15 @@ pub fn write(out: &mut Vec<u8>, headers: &Headers, traceback: Option<&str>) {
     table(out, headers, traceback);
 }
 
+/// A text in the form that it has as a header.
+#[must_use]
+pub fn text(text: &Text) -> serde_json::Value {
+    match text.as_sql() {
+        Some(text) => text.into(),
+        None => serde_json::json!({"$b64": STANDARD.encode(text.as_bytes())}),
+    }
+}
+
 fn table(out: &mut Vec<u8>, headers: &Headers, traceback: Option<&str>) {
     out.push(b'{');
     for (index, (name, values)) in by_name(headers).into_iter().enumerate() {

@@ -12,7 +12,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::{
-    link::{ANSWER_DEADLINE, Link, LinkError, PING_EVERY, Received},
+    link::{ANSWER_DEADLINE, Link, LinkError, PING_EVERY},
     prefetch::Prefetch,
     topology::{Queue, TopologyError},
 };
@@ -20,14 +20,11 @@ use super::{AckToken, Acked, Claim, Delivery, LedgerError, SessionLedger, Source
 use crate::{
     amqp::{
         connection::{Broker, ConnectError},
-        raw::RawError,
+        raw::RawDelivery,
     },
     dead_letter::{CapturedFrom, SourceInfo},
     metrics::SourceMetrics,
 };
-
-/// Failures without a single message in between, before the queue is read the raw way.
-const FAILURES_BEFORE_RESCUE: u32 = 3;
 
 /// What a RabbitMQ source is made of.
 #[derive(Debug)]
@@ -37,6 +34,8 @@ pub struct Settings {
     pub broker: Arc<Broker>,
     /// Bytes that may be in flight.
     pub share: usize,
+    /// A fixed prefetch in place of one that follows the sizes seen.
+    pub prefetch: Option<u16>,
     pub metrics: SourceMetrics,
 }
 
@@ -50,9 +49,6 @@ pub struct RabbitSource {
     opening: Option<BoxFuture<'static, Result<Link, OpenError>>>,
     links: u64,
     prefetch: Prefetch,
-    /// The next link is a raw one.
-    rescue: bool,
-    failures: u32,
     pauses: ExponentialBackoff,
     retry_at: Option<Instant>,
     closed: bool,
@@ -76,8 +72,6 @@ enum OpenError {
     Topology(#[from] TopologyError),
     #[error(transparent)]
     Link(#[from] LinkError),
-    #[error(transparent)]
-    Raw(#[from] RawError),
     #[error("{error}: {}", error.0)]
     Ledger {
         #[from]
@@ -100,7 +94,7 @@ fn pauses() -> ExponentialBackoff {
 impl RabbitSource {
     #[must_use]
     pub fn new(settings: Settings, ledger: Arc<dyn SessionLedger>) -> Self {
-        let prefetch = Prefetch::new(settings.share);
+        let prefetch = settings.prefetch.map_or_else(|| Prefetch::new(settings.share), Prefetch::fixed);
         let queue_name = Arc::from(settings.queue.name.as_str());
         Self {
             settings: Arc::new(settings),
@@ -110,8 +104,6 @@ impl RabbitSource {
             opening: None,
             links: 0,
             prefetch,
-            rescue: false,
-            failures: 0,
             pauses: pauses(),
             retry_at: None,
             closed: false,
@@ -133,16 +125,16 @@ impl RabbitSource {
                 self.links += 1;
                 self.prefetch.restart();
             }
-            let (number, prefetch, rescue) = (self.links, self.prefetch.current(), self.rescue);
+            let (number, prefetch) = (self.links, self.prefetch.current());
             let attempt = || {
                 let (settings, ledger) = (Arc::clone(&self.settings), Arc::clone(&self.ledger));
-                open_link(settings, ledger, number, prefetch, rescue).boxed()
+                open_link(settings, ledger, number, prefetch).boxed()
             };
             let opened = self.opening.get_or_insert_with(attempt).await;
             self.opening = None;
             match opened {
                 Ok(link) => {
-                    tracing::info!(source = self.name(), queue = %self.queue_name, session = link.session.id, raw = self.rescue, "receiving");
+                    tracing::info!(source = self.name(), queue = %self.queue_name, session = link.session.id, "receiving");
                     self.link = Some(link);
                     self.settings.metrics.up();
                 }
@@ -153,7 +145,6 @@ impl RabbitSource {
 
     fn failed(&mut self, error: &OpenError) {
         let pause = self.pauses.next().unwrap_or(Duration::from_secs(30));
-        self.failures += 1;
         self.settings.metrics.down(error.to_string());
         tracing::warn!(source = self.name(), queue = %self.queue_name, retry_in = ?pause, "cannot receive: {error}");
         self.retry_at = Some(Instant::now() + pause);
@@ -162,44 +153,24 @@ impl RabbitSource {
     /// The link is gone: what it delivered and was not acked is with the broker again.
     async fn lost(&mut self, why: LinkError) {
         let Some(link) = self.link.take() else { return };
+        self.note_held();
         let session = Arc::clone(&link.session);
-        let rescued = matches!(why, LinkError::Rescued);
         // All is decided before anything is waited for: this wait, too, may be given up.
-        self.decide(&link, why);
-        let settled = if rescued {
-            link.close().await
-        } else {
-            drop(link);
-            false
-        };
-        if let Err(error) = self.ledger.close(&session, settled).await {
+        if link.has_progressed() {
+            self.pauses = pauses();
+        }
+        self.failed(&OpenError::Link(why));
+        drop(link);
+        if let Err(error) = self.ledger.close(&session, false).await {
             tracing::debug!(source = self.name(), error = %error.0, "session not marked as closed");
         }
     }
 
-    /// How and when the next link is opened.
-    fn decide(&mut self, link: &Link, why: LinkError) {
-        match why {
-            LinkError::Rescued => self.rescue = false,
-            LinkError::Unreadable(error) => {
-                tracing::warn!(source = self.name(), queue = %self.queue_name, %error, "a message the client library cannot read: reading on the raw way");
-                self.settings.metrics.unreadable();
-                self.rescue = true;
-            }
-            why => {
-                if link.has_progressed() {
-                    self.failures = 0;
-                    self.pauses = pauses();
-                }
-                self.rescue = self.failures >= FAILURES_BEFORE_RESCUE
-                    && !self.rescue
-                    && matches!(why, LinkError::Lapin(_) | LinkError::Gap { .. });
-                self.failed(&OpenError::Link(why));
-            }
-        }
+    fn note_held(&self) {
+        self.settings.metrics.set_held(self.link.as_ref().map_or(0, Link::unacked));
     }
 
-    fn deliver(&self, received: Received, number: u64) -> Delivery {
+    fn deliver(&self, received: RawDelivery, number: u64) -> Delivery {
         let captured = CapturedFrom {
             queue: Some(Arc::clone(&self.queue_name)),
             exchange: Some(received.exchange),
@@ -211,7 +182,7 @@ impl RabbitSource {
     }
 
     /// Waits for the first message, asking now and then whether the broker has our acks.
-    async fn first(&mut self) -> Result<Option<(Received, u64)>, LinkError> {
+    async fn first(&mut self) -> Result<Option<(RawDelivery, u64)>, LinkError> {
         let Some(link) = &mut self.link else { return Ok(None) };
         loop {
             if link.session.has_unseen_acks() {
@@ -231,19 +202,14 @@ async fn open_link(
     ledger: Arc<dyn SessionLedger>,
     number: u64,
     prefetch: u16,
-    rescue: bool,
 ) -> Result<Link, OpenError> {
     let Settings { info, queue, broker, .. } = settings.as_ref();
-    let channel = broker.channel().await?;
-    timeout(ANSWER_DEADLINE, queue.prepare(&channel)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
-    // A look without the right to look costs the channel.
-    let channel = if channel.status().connected() { channel } else { broker.channel().await? };
+    let declaring = broker.channel().await?;
+    timeout(ANSWER_DEADLINE, queue.prepare(&declaring)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
+    let _ = timeout(ANSWER_DEADLINE, declaring.close(200, "declared".into())).await;
+    let channel = broker.raw_channel().await?;
     let session = ledger.open(&info.name, &queue.name).await?;
-    if rescue {
-        let client = broker.raw(ANSWER_DEADLINE).await?;
-        return Ok(Link::raw(client, &queue.name, session, number).await?);
-    }
-    Ok(Link::lapin(channel, &queue.name, prefetch, session, number).await?)
+    Ok(Link::open(channel, &queue.name, prefetch, session, number).await?)
 }
 
 #[async_trait]
@@ -274,6 +240,7 @@ impl Source for RabbitSource {
                 let Some(received) = link.ready(&mut self.prefetch) else { break };
                 run.push(self.deliver(received, number));
             }
+            self.note_held();
             return Ok(run);
         }
     }
@@ -337,6 +304,7 @@ impl Source for RabbitSource {
         {
             self.lost(why).await;
         }
+        self.note_held();
         Acked { sent, stale }
     }
 

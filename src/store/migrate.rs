@@ -24,6 +24,26 @@ pub enum MigrateError {
     Failed(#[source] sqlx::migrate::MigrateError),
 }
 
+impl MigrateError {
+    /// Whether it passes by itself: the database is away, starting, or has no connection to spare.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        use sqlx::migrate::MigrateError as Sqlx;
+        let error = match self {
+            Self::Unreachable(error) | Self::Failed(Sqlx::Execute(error) | Sqlx::ExecuteMigration(error, _)) => error,
+            _ => return false,
+        };
+        error.as_database_error().is_none_or(|db| {
+            let code = db.code().unwrap_or_default().into_owned();
+            code.starts_with("57")
+                || code.starts_with("08")
+                || code.starts_with("53")
+                || code.starts_with("40")
+                || code == "25006"
+        })
+    }
+}
+
 impl PgStore {
     /// Applies what is missing. Returns how many migrations were applied.
     pub async fn migrate(&self) -> Result<usize, MigrateError> {

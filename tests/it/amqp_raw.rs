@@ -1,7 +1,10 @@
 //! `amqp::raw` and `amqp::convert` against real brokers: RabbitMQ 3 always, RabbitMQ 4 where it is up.
 
+#![expect(clippy::expect_used, reason = "a test stops where it cannot go on")]
+
 mod broker;
 mod lapin_limits;
+mod tls;
 mod values;
 
 use std::time::Duration;
@@ -42,11 +45,14 @@ on_each_broker! {
     super::acks => what_is_not_acknowledged_comes_again,
     super::idle => an_idle_connection_outlives_its_heartbeats,
     super::refused => a_refusal_says_why,
+    super::given_up => a_publish_that_is_given_up_spends_the_channel,
+    super::tls::certificates => tls_checks_certificates_on_both_sides,
     super::values::letters => every_type_of_value_comes_back_as_it_was_sent,
     super::values::odd_tables => odd_tables_do_what_is_written_down_here,
     super::lapin_limits::not_utf8 => lapin_ends_its_connection_over_a_string_that_is_not_utf8,
     super::lapin_limits::large_headers => lapin_ends_its_connection_over_a_large_frame,
-    super::lapin_limits::repeated_names => lapin_loses_all_but_the_last_header_of_a_name,
+    super::lapin_limits::repeated_names => lapin_loses_all_but_one_header_of_a_name,
+    super::lapin_limits::deep_nesting => lapin_aborts_the_process_over_deep_nesting,
 }
 
 /// Not UTF-8, with a NUL and every kind of wrong byte.
@@ -57,7 +63,7 @@ fn bad() -> Text {
 }
 
 async fn strings(broker: &Broker) {
-    let queue = broker.queue("").await;
+    let queue = broker.queue("q").await;
     let exchange = broker.fanout_to(&queue).await;
     let client = broker.raw().await;
     let properties = AmqpProperties {
@@ -83,7 +89,9 @@ async fn strings(broker: &Broker) {
     assert_eq!(delivery.routing_key, bad());
     assert_eq!(delivery.exchange, exchange.as_str());
     assert!(!delivery.redelivered);
-    assert_eq!(delivery.message, message);
+    values::assert_same_headers(broker, &delivery.message.headers, &message.headers);
+    assert_eq!(delivery.message.properties, message.properties);
+    assert_eq!(delivery.message.body, message.body);
     client.ack(delivery.tag, WITHIN).await.expect("acked");
     client.cancel(WITHIN).await.expect("cancelled");
     assert_eq!(client.message_count(&queue, WITHIN).await.expect("counts"), 0);
@@ -91,7 +99,7 @@ async fn strings(broker: &Broker) {
 }
 
 async fn bodies(broker: &Broker) {
-    let queue = broker.queue("").await;
+    let queue = broker.queue("q").await;
     let client = broker.raw().await;
     let frame_body = client.frame_max() as usize - 8;
     for size in [0, 1, frame_body - 1, frame_body, frame_body + 1, 64 << 20] {
@@ -115,7 +123,7 @@ async fn outcomes(broker: &Broker) {
         assert_eq!(outcome, PublishOutcome::Returned { code: 312, text: "NO_ROUTE".into() });
     }
     // A return does not colour the next verdict.
-    let queue = broker.queue("").await;
+    let queue = broker.queue("q").await;
     let outcome = client.publish(&Text::default(), &queue.as_str().into(), &message, WITHIN).await.expect("answered");
     assert_eq!(outcome, PublishOutcome::Routed);
 
@@ -150,7 +158,7 @@ async fn large_headers(broker: &Broker) {
 }
 
 async fn gone_queue(broker: &Broker) {
-    let queue = broker.queue("").await;
+    let queue = broker.queue("q").await;
     let client = broker.raw().await;
     let mut consumer = client.consume(&queue, prefetch(5), &Headers::new(), WITHIN).await.expect("consumes");
     assert_eq!(consumer.recv(Duration::from_millis(1)).await.expect("open"), None);
@@ -162,7 +170,7 @@ async fn gone_queue(broker: &Broker) {
 }
 
 async fn acks(broker: &Broker) {
-    let queue = broker.queue("").await;
+    let queue = broker.queue("q").await;
     let client = broker.raw().await;
     for n in 0..6u8 {
         let message = RawMessage::amqp(AmqpProperties::default(), Headers::new(), vec![n]);
@@ -193,7 +201,7 @@ async fn acks(broker: &Broker) {
 
 /// Waits on purpose: silence is what is tested.
 async fn idle(broker: &Broker) {
-    let queue = broker.queue("").await;
+    let queue = broker.queue("q").await;
     let mut address = broker.address();
     address.heartbeat_s = Some(1);
     let client = broker.raw_to(&address).await.expect("connects");
@@ -217,4 +225,15 @@ async fn refused(broker: &Broker) {
     address.auth = dead_letter_office::amqp::uri::Auth::External;
     let refused = broker.raw_to(&address).await.expect_err("refused");
     assert!(matches!(refused, RawError::Mechanism("EXTERNAL")), "{refused:?}");
+}
+
+async fn given_up(broker: &Broker) {
+    let queue = broker.queue("q").await;
+    let client = broker.raw().await;
+    let message = RawMessage::amqp(AmqpProperties::default(), Headers::new(), vec![7; 1 << 20]);
+    client.publish(&Text::default(), &queue.as_str().into(), &message, WITHIN).await.expect("published");
+    let late = client.publish(&Text::default(), &queue.as_str().into(), &message, Duration::from_micros(1)).await;
+    assert!(matches!(late, Err(RawError::Deadline("basic.publish"))), "{late:?}");
+    let next = client.publish(&Text::default(), &queue.as_str().into(), &message, WITHIN).await;
+    assert!(matches!(next, Err(RawError::Deadline("basic.publish"))), "{next:?}");
 }

@@ -1,4 +1,5 @@
 mod amqp_raw;
 mod capture;
+mod cli;
 mod conformance;
 mod support;

@@ -149,12 +149,16 @@ impl<'a> Reader<'a> {
         Some(self.fixed::<1>()?[0])
     }
 
-    /// Leaves `rest` alone when the string is not all there.
     pub(in crate::amqp) fn short(&mut self) -> Option<Text> {
+        self.short_bytes().map(Text::from)
+    }
+
+    /// Leaves `rest` alone when the string is not all there.
+    pub(in crate::amqp) fn short_bytes(&mut self) -> Option<&'a [u8]> {
         let (length, rest) = self.rest.split_first()?;
         let (text, rest) = rest.split_at_checked(usize::from(*length))?;
         self.rest = rest;
-        Some(Text::from(text))
+        Some(text)
     }
 
     /// The outer option is whether the bytes sufficed.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::message::{RawMessage, wire};
 
 fn short() -> impl Strategy<Value = Text> {
     prop::collection::vec(any::<u8>(), 0..=SHORT_BYTES_MAX).prop_map(Text::from)
@@ -187,6 +188,12 @@ fn nesting_below_the_limit_is_kept_whole_and_written_back() {
     let mut again = Vec::new();
     encode_table(&mut again, &headers).expect("fits");
     assert_eq!(again[4..], bytes);
+
+    // The database's form has the same limit.
+    let message = RawMessage { body: None, ..RawMessage::amqp(AmqpProperties::default(), headers, "") };
+    let mut stored = Vec::new();
+    wire::encode(&mut stored, &message, None);
+    assert_eq!(wire::decode(&stored, None), Ok(message));
 }
 
 #[test]

@@ -11,6 +11,9 @@ use super::method::Envelope;
 /// Above what any broker accepts; a size beyond it is not believed.
 const BODY_BYTES_MAX: u64 = 2 << 30;
 
+/// A body announced as not larger has all its room at once.
+const BELIEVED_BYTES: usize = 1 << 20;
+
 /// A message the broker handed over and waits to hear about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawDelivery {
@@ -57,6 +60,9 @@ impl Content {
 
     /// Takes the content header.
     pub(super) fn header(&mut self, payload: &[u8]) -> Result<(), RawError> {
+        if self.header.is_some() {
+            return Err(RawError::Protocol("a content has two headers"));
+        }
         const EARLY: RawError = RawError::Protocol("a content header ends early");
         let mut reader = Reader::new(payload);
         reader.u32().ok_or(EARLY)?; // class and weight
@@ -64,15 +70,8 @@ impl Content {
         if body_bytes > BODY_BYTES_MAX {
             return Err(RawError::Protocol("a body is larger than 2 GiB"));
         }
-        if self.keeps() {
-            let (properties, headers) = decode_properties(reader.rest());
-            self.header = Some(Header { body_bytes, properties, headers });
-            let reserved = self.body.try_reserve_exact(body_bytes as usize);
-            reserved.map_err(|_| RawError::Protocol("a body is larger than our memory"))?;
-        } else {
-            let (properties, headers) = Default::default();
-            self.header = Some(Header { body_bytes, properties, headers });
-        }
+        let (properties, headers) = if self.keeps() { decode_properties(reader.rest()) } else { Default::default() };
+        self.header = Some(Header { body_bytes, properties, headers });
         Ok(())
     }
 
@@ -84,6 +83,8 @@ impl Content {
             return Err(RawError::Protocol("a body is longer than its header says"));
         }
         if self.keeps() {
+            let body_bytes = header.body_bytes as usize;
+            make_room(&mut self.body, payload.len(), body_bytes)?;
             self.body.extend_from_slice(payload);
         }
         Ok(())
@@ -113,6 +114,18 @@ impl Content {
             Purpose::Return { code, text } => Received::Return { code, text },
         }
     }
+}
+
+/// Makes room for `more` bytes of a body, in the end exactly for `announced`. A large announcement is believed for
+/// twice what has come.
+fn make_room(body: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), RawError> {
+    let needed = body.len() + more;
+    if needed > body.capacity() {
+        let capacity = announced.min((2 * needed).max(BELIEVED_BYTES));
+        let reserved = body.try_reserve_exact(capacity - body.len());
+        reserved.map_err(|_| RawError::Protocol("a body is larger than our memory"))?;
+    }
+    Ok(())
 }
 
 /// A content that is all there.

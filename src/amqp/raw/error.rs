@@ -16,6 +16,10 @@ pub enum RawError {
     /// The queue is gone, or its leader moved.
     #[error("broker cancelled the consumer")]
     ConsumerCancelled,
+    #[error("the channel has a consumer; cancel it first")]
+    Consuming,
+    #[error("as many channels are open as the broker allows on a connection: {0}")]
+    NoChannel(u16),
     #[error("no answer to {0} in time")]
     Deadline(&'static str),
     #[error("nothing heard from the broker for {0} s")]
@@ -37,7 +41,7 @@ pub enum RawError {
     Encode(#[from] EncodeError),
     #[error("properties and headers take a frame of {bytes} bytes, the broker accepts {frame_max}")]
     HeadersTooLong { bytes: usize, frame_max: u32 },
-    #[error("connection was closed from our side")]
+    #[error("closed from our side")]
     ClosedByUs,
 }
 

@@ -1,6 +1,5 @@
 //! Frames: their bounds in a stream of bytes, and their making.
 
-use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::RawError;
@@ -18,42 +17,58 @@ const END: u8 = 0xce;
 const HEAD_BYTES: usize = 7;
 /// What a frame is longer than its payload.
 pub(super) const OVERHEAD_BYTES: usize = HEAD_BYTES + 1;
-/// Grown as bytes arrive: a length is a claim, not a promise.
-const READ_BYTES: usize = 64 << 10;
+/// What one read may bring.
+const READ_BYTES: usize = 128 << 10;
 /// A buffer that grew beyond this for one frame is not kept.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Whose channel is not looked at: there is one.
+/// One frame in the buffer it was read into.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct Frame<'a> {
     pub(super) kind: u8,
-    pub(super) payload: Bytes,
+    pub(super) channel: u16,
+    pub(super) payload: &'a [u8],
 }
 
-/// Cuts a stream into frames.
+/// Cuts a stream into frames. They are looked at where they were read to: no allocation and no system call for each.
 pub(super) struct FrameReader<R> {
     stream: R,
-    buffer: BytesMut,
+    buffer: Vec<u8>,
+    /// Where the first frame begins that was not taken.
+    start: usize,
+}
+
+/// Where a frame lies that is all there.
+struct Bounds {
+    kind: u8,
+    channel: u16,
+    payload: std::ops::Range<usize>,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub(super) fn new(stream: R) -> Self {
-        Self { stream, buffer: BytesMut::new() }
+        Self { stream, buffer: Vec::new(), start: 0 }
     }
 
     /// The next frame. Safe to cancel: what was read stays in the buffer.
-    pub(super) async fn next(&mut self) -> Result<Frame, RawError> {
-        loop {
-            if let Some(frame) = self.take()? {
-                return Ok(frame);
+    pub(super) async fn next(&mut self) -> Result<Frame<'_>, RawError> {
+        let bounds = loop {
+            match self.bounds()? {
+                Some(bounds) => break bounds,
+                None => self.read().await?,
             }
-            self.read().await?;
-        }
+        };
+        Ok(self.cut(bounds))
+    }
+
+    /// The next frame if it is all there.
+    pub(super) fn take(&mut self) -> Result<Option<Frame<'_>>, RawError> {
+        Ok(self.bounds()?.map(|bounds| self.cut(bounds)))
     }
 
     /// Reads some bytes more. Safe to cancel.
     pub(super) async fn read(&mut self) -> Result<(), RawError> {
-        self.buffer.reserve(READ_BYTES);
+        self.make_room();
         match self.stream.read_buf(&mut self.buffer).await {
             Ok(0) => Err(RawError::lost(std::io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => Ok(()),
@@ -61,10 +76,28 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// The next frame if it is all there.
-    pub(super) fn take(&mut self) -> Result<Option<Frame>, RawError> {
-        let Some(head) = self.buffer.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
-        let [kind, _, _, l3, l2, l1, l0] = *head;
+    /// For a read worth its system call. Grows as bytes arrive: the length of a frame is a claim, not a promise.
+    fn make_room(&mut self) {
+        // What is left is the beginning of one frame.
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        if self.buffer.capacity() > KEPT_BYTES_MAX && self.buffer.len() < READ_BYTES {
+            self.buffer.shrink_to(2 * READ_BYTES);
+        }
+        if self.buffer.capacity() - self.buffer.len() < READ_BYTES / 2 {
+            self.buffer.reserve(READ_BYTES);
+        }
+    }
+
+    fn cut(&mut self, Bounds { kind, channel, payload }: Bounds) -> Frame<'_> {
+        self.start = payload.end + 1;
+        Frame { kind, channel, payload: &self.buffer[payload] }
+    }
+
+    fn bounds(&self) -> Result<Option<Bounds>, RawError> {
+        let bytes = &self.buffer[self.start..];
+        let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+        let [kind, c1, c0, l3, l2, l1, l0] = *head;
         // "AMQP" and a version: the broker's way to refuse ours.
         if head.starts_with(b"AMQP") {
             return Err(RawError::Protocol("it does not speak AMQP 0-9-1"));
@@ -73,19 +106,14 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         if length > FRAME_BYTES_MAX {
             return Err(RawError::Protocol("a frame is larger than 512 MiB"));
         }
-        if self.buffer.len() < length + OVERHEAD_BYTES {
-            return Ok(None);
+        match bytes.get(HEAD_BYTES + length) {
+            None => Ok(None),
+            Some(&END) => {
+                let start = self.start + HEAD_BYTES;
+                Ok(Some(Bounds { kind, channel: u16::from_be_bytes([c1, c0]), payload: start..start + length }))
+            }
+            Some(_) => Err(RawError::Protocol("a frame does not end where it should")),
         }
-        let mut bytes = self.buffer.split_to(length + OVERHEAD_BYTES).freeze();
-        if bytes.last() != Some(&END) {
-            return Err(RawError::Protocol("a frame does not end where it should"));
-        }
-        if length > KEPT_BYTES_MAX {
-            self.buffer = BytesMut::from(&self.buffer[..]);
-        }
-        bytes.advance(HEAD_BYTES);
-        bytes.truncate(length);
-        Ok(Some(Frame { kind, payload: bytes }))
     }
 }
 

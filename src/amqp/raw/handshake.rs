@@ -1,11 +1,11 @@
-//! From a stream of bytes to an open channel.
+//! From a stream of bytes to an open connection.
 
 use tokio::io::AsyncWriteExt;
 
 use super::RawError;
 use super::frame::{FrameReader, HEARTBEAT};
-use super::method::{self, CHANNEL, CHANNEL_OPEN, CONNECTION_CLOSE_OK, Method, OPEN, START_OK, TUNE_OK};
-use super::shared::lossy;
+use super::method::{self, CONNECTION_CLOSE_OK, Method, OPEN, START_OK, TUNE_OK};
+use super::state::lossy;
 use super::stream::{ReadHalf, WriteHalf};
 use crate::amqp::codec::EncodeError;
 use crate::amqp::uri::{Auth, BrokerAddress};
@@ -16,6 +16,8 @@ use crate::message::{Headers, Text, Value};
 pub(super) struct Agreed {
     /// The largest frame the broker accepts; 0 is any.
     pub(super) frame_max: u32,
+    /// The greatest number of a channel; 0 is any.
+    pub(super) channel_max: u16,
     /// Zero is none.
     pub(super) heartbeat_s: u16,
 }
@@ -34,7 +36,7 @@ impl Handshake<'_> {
             RawError::Lost(error) => RawError::HungUp(error),
             other => other,
         })?;
-        self.say(0, OPEN, |out| {
+        self.say(OPEN, |out| {
             out.short("virtual host", self.address.vhost.as_bytes())?;
             out.u8(0);
             out.u8(0);
@@ -42,8 +44,6 @@ impl Handshake<'_> {
         })
         .await?;
         let Method::OpenOk = self.hear().await? else { return Err(UNEXPECTED) };
-        self.say(CHANNEL, CHANNEL_OPEN, |out| out.short("reserved", b"")).await?;
-        let Method::ChannelOpenOk = self.hear().await? else { return Err(UNEXPECTED) };
         Ok(agreed)
     }
 
@@ -52,7 +52,7 @@ impl Handshake<'_> {
         let Method::Start { mechanisms } = self.hear().await? else { return Err(UNEXPECTED) };
         let (mechanism, response) = self.authentication(&mechanisms)?;
         let properties = client_properties(self.connection_name);
-        self.say(0, START_OK, |out| {
+        self.say(START_OK, |out| {
             out.table(&properties)?;
             out.short("mechanism", mechanism.as_bytes())?;
             out.long(&response);
@@ -62,10 +62,11 @@ impl Handshake<'_> {
         let Method::Tune { channel_max, frame_max, heartbeat_s } = self.hear().await? else { return Err(UNEXPECTED) };
         let agreed = Agreed {
             frame_max: smaller_limit(frame_max, self.address.frame_max.unwrap_or(0)),
+            channel_max: smaller_limit(channel_max, self.address.channel_max.unwrap_or(0)),
             heartbeat_s: self.address.heartbeat_s.unwrap_or(heartbeat_s),
         };
-        self.say(0, TUNE_OK, |out| {
-            out.u16(channel_max);
+        self.say(TUNE_OK, |out| {
+            out.u16(agreed.channel_max);
             out.u32(agreed.frame_max);
             out.u16(agreed.heartbeat_s);
             Ok(())
@@ -92,12 +93,11 @@ impl Handshake<'_> {
 
     async fn say(
         &mut self,
-        channel: u16,
         name: method::Name,
         arguments: impl FnOnce(&mut method::Arguments<'_>) -> Result<(), EncodeError>,
     ) -> Result<(), RawError> {
         let mut frame = Vec::new();
-        method::append(&mut frame, channel, name, arguments)?;
+        method::append(&mut frame, 0, name, arguments)?;
         self.write(&frame).await
     }
 
@@ -113,13 +113,12 @@ impl Handshake<'_> {
             if frame.kind == HEARTBEAT {
                 continue;
             }
-            return match Method::parse(&frame.payload)? {
+            return match Method::parse(frame.payload)? {
                 Method::ConnectionClose { code, text } => {
                     // Politeness; the broker has made up its mind.
                     let _ = self.write(&method::bare(0, CONNECTION_CLOSE_OK)).await;
                     Err(RawError::ConnectionClosed { code, text: lossy(&text) })
                 }
-                Method::ChannelClose { code, text } => Err(RawError::ChannelClosed { code, text: lossy(&text) }),
                 method => Ok(method),
             };
         }
@@ -129,18 +128,22 @@ impl Handshake<'_> {
 const UNEXPECTED: RawError = RawError::Protocol("it says something else than the handshake calls for");
 
 /// Zero is no limit.
-fn smaller_limit(a: u32, b: u32) -> u32 {
-    match (a, b) {
-        (0, limit) | (limit, 0) => limit,
-        (a, b) => a.min(b),
-    }
+fn smaller_limit<N: Ord + Default>(a: N, b: N) -> N {
+    let none = N::default();
+    if a == none || b == none { a.max(b) } else { a.min(b) }
 }
 
 fn client_properties(connection_name: &str) -> Headers {
     let text = |text: &str| Value::Str(text.into());
     let mut capabilities = Headers::new();
     // With the last one a refusal comes as 403 with its reason, not as a connection that goes away.
-    for name in ["consumer_cancel_notify", "publisher_confirms", "basic.nack", "authentication_failure_close"] {
+    for name in [
+        "consumer_cancel_notify",
+        "publisher_confirms",
+        "basic.nack",
+        "connection.blocked",
+        "authentication_failure_close",
+    ] {
         capabilities.push(name, Value::Bool(true));
     }
     let mut properties = Headers::new();

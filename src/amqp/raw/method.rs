@@ -6,9 +6,6 @@ use crate::message::{Headers, Text};
 use super::RawError;
 use super::frame::{self, METHOD};
 
-/// The only channel there is.
-pub(super) const CHANNEL: u16 = 1;
-
 /// A method as (class, method).
 pub(super) type Name = (u16, u16);
 
@@ -19,6 +16,7 @@ pub(super) const CONNECTION_CLOSE: Name = (10, 50);
 pub(super) const CONNECTION_CLOSE_OK: Name = (10, 51);
 pub(super) const CHANNEL_OPEN: Name = (20, 10);
 pub(super) const FLOW_OK: Name = (20, 21);
+pub(super) const CHANNEL_CLOSE: Name = (20, 40);
 pub(super) const CHANNEL_CLOSE_OK: Name = (20, 41);
 pub(super) const QUEUE_DECLARE: Name = (50, 10);
 pub(super) const QOS: Name = (60, 10);
@@ -47,6 +45,10 @@ pub(super) enum Method {
         text: Text,
     },
     ConnectionCloseOk,
+    Blocked {
+        reason: Text,
+    },
+    Unblocked,
     ChannelOpenOk,
     Flow {
         active: bool,
@@ -55,13 +57,18 @@ pub(super) enum Method {
         code: u16,
         text: Text,
     },
+    ChannelCloseOk,
     DeclareOk {
         messages: u32,
     },
     QosOk,
     ConsumeOk,
-    Cancel,
-    CancelOk,
+    Cancel {
+        tag: Text,
+    },
+    CancelOk {
+        tag: Text,
+    },
     Return {
         code: u16,
         text: Text,
@@ -76,7 +83,7 @@ pub(super) enum Method {
         tag: u64,
     },
     ConfirmSelectOk,
-    /// Nothing that concerns us, such as connection.blocked.
+    /// Nothing that concerns us.
     Other,
 }
 
@@ -106,20 +113,23 @@ impl Method {
             (10, 41) => Self::OpenOk,
             CONNECTION_CLOSE => Self::ConnectionClose { code: r.u16()?, text: r.short()? },
             CONNECTION_CLOSE_OK => Self::ConnectionCloseOk,
+            (10, 60) => Self::Blocked { reason: r.short()? },
+            (10, 61) => Self::Unblocked,
             (20, 11) => Self::ChannelOpenOk,
             (20, 20) => Self::Flow { active: r.byte()? != 0 },
-            (20, 40) => Self::ChannelClose { code: r.u16()?, text: r.short()? },
+            CHANNEL_CLOSE => Self::ChannelClose { code: r.u16()?, text: r.short()? },
+            CHANNEL_CLOSE_OK => Self::ChannelCloseOk,
             (50, 11) => {
                 r.short()?;
                 Self::DeclareOk { messages: r.u32()? }
             }
             (60, 11) => Self::QosOk,
             (60, 21) => Self::ConsumeOk,
-            CANCEL => Self::Cancel,
-            CANCEL_OK => Self::CancelOk,
+            CANCEL => Self::Cancel { tag: r.short()? },
+            CANCEL_OK => Self::CancelOk { tag: r.short()? },
             (60, 50) => Self::Return { code: r.u16()?, text: r.short()? },
             (60, 60) => {
-                r.short()?;
+                r.short_bytes()?;
                 Self::Deliver(Envelope::read(r)?)
             }
             (60, 71) => Self::GetOk(Envelope::read(r)?),

@@ -1,113 +1,99 @@
-//! What the client and its two tasks know together: who waits for what, and how it ended.
+//! What a connection, its channels and its two tasks know together.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
-use crate::message::Text;
+use super::RawError;
+use super::outbox::Outbox;
+use super::state::Channel;
 
-use super::{PublishOutcome, RawDelivery, RawError};
-
-/// An answer to a method of ours.
+/// Locks are taken in this order: the one in here, a channel's, the outbox's or a consumer's.
 #[derive(Debug)]
-pub(super) enum Reply {
-    Done,
-    /// Messages ready in a queue.
-    Declared(u32),
-    Got(Option<Box<RawDelivery>>),
+pub(super) struct Shared {
+    links: Mutex<Links>,
+    pub(super) outbox: Outbox,
+    over: CancellationToken,
+    /// The greatest number a channel may have.
+    channel_max: u16,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Shared(Mutex<State>);
-
-#[derive(Debug, Default)]
-pub(super) struct State {
+struct Links {
     /// Why nothing more will come. Set once.
-    pub(super) ended: Option<RawError>,
-    /// Who waits for an answer, in the order of asking, which is the order of answering. Who no longer waits keeps
-    /// the place.
-    pub(super) replies: VecDeque<oneshot::Sender<Reply>>,
-    pub(super) consumer: Option<mpsc::Sender<RawDelivery>>,
-    pub(super) consumer_cancelled: bool,
-    pub(super) publish: Option<Publish>,
-    /// Publishes so far, by which confirms are numbered.
-    pub(super) published: u64,
-}
-
-/// The publish under way. One at a time: a returned message carries no number, so it must be the only one.
-#[derive(Debug)]
-pub(super) struct Publish {
-    pub(super) tag: u64,
-    /// The broker returns a message before it confirms it.
-    pub(super) returned: Option<(u16, Text)>,
-    pub(super) done: oneshot::Sender<PublishOutcome>,
+    ended: Option<RawError>,
+    /// The broker's reason to take nothing from us.
+    blocked: Option<String>,
+    /// Every channel the broker may still know.
+    channels: HashMap<u16, Arc<Channel>>,
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    /// Zero is as many as there are numbers.
+    pub(super) fn new(channel_max: u16) -> Self {
+        let channel_max = if channel_max == 0 { u16::MAX } else { channel_max };
+        Self { links: Mutex::default(), outbox: Outbox::default(), over: CancellationToken::new(), channel_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Links> {
         // No code that runs under the lock can panic half way through a change.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new channel under the first number that is free.
+    pub(super) fn register(&self) -> Result<Arc<Channel>, RawError> {
+        let mut links = self.lock();
+        if let Some(reason) = &links.ended {
+            return Err(reason.clone());
+        }
+        let free = (1..=self.channel_max).find(|number| !links.channels.contains_key(number));
+        let number = free.ok_or(RawError::NoChannel(self.channel_max))?;
+        let channel = Arc::new(Channel::new(number));
+        links.channels.insert(number, channel.clone());
+        Ok(channel)
+    }
+
+    pub(super) fn channel(&self, number: u16) -> Option<Arc<Channel>> {
+        self.lock().channels.get(&number).cloned()
+    }
+
+    /// The broker knows no such channel any more; its number may be used again.
+    pub(super) fn forget(&self, number: u16) {
+        if let Some(channel) = self.lock().channels.remove(&number) {
+            channel.gone();
+        }
     }
 
     /// Ends it for everyone who waits. The first reason stands.
     pub(super) fn end(&self, reason: RawError) {
-        let mut state = self.lock();
-        state.ended.get_or_insert(reason);
-        state.replies.clear();
-        state.consumer = None;
-        state.publish = None;
-    }
-
-    /// Why it ended.
-    pub(super) fn reason(&self) -> RawError {
-        self.lock().ended.clone().unwrap_or(RawError::ClosedByUs)
-    }
-}
-
-impl State {
-    pub(super) fn ensure_open(&self) -> Result<(), RawError> {
-        self.ended.clone().map_or(Ok(()), Err)
-    }
-
-    pub(super) fn reply(&mut self, reply: Reply) -> Result<(), RawError> {
-        let waiting = self.replies.pop_front().ok_or(RawError::Protocol("an answer to no question"))?;
-        // Whoever asked may have stopped waiting.
-        let _ = waiting.send(reply);
-        Ok(())
-    }
-
-    pub(super) fn deliver(&mut self, delivery: RawDelivery) -> Result<(), RawError> {
-        let Some(consumer) = &self.consumer else { return Ok(()) };
-        match consumer.try_send(delivery) {
-            // A consumer that is no longer read leaves its deliveries unacknowledged, and so does this.
-            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                Err(RawError::Protocol("more deliveries than the prefetch allows"))
-            }
+        let channels = {
+            let mut links = self.lock();
+            links.ended.get_or_insert(reason.clone());
+            std::mem::take(&mut links.channels)
+        };
+        for channel in channels.into_values() {
+            channel.end(reason.clone());
+            channel.gone();
         }
+        self.outbox.close();
+        self.over.cancel();
     }
 
-    pub(super) fn returned(&mut self, code: u16, text: Text) {
-        if let Some(publish) = &mut self.publish {
-            publish.returned = Some((code, text));
-        }
+    pub(super) fn ended(&self) -> Option<RawError> {
+        self.lock().ended.clone()
     }
 
-    /// A confirm covers the publish under way, whether it names it alone or as the last of several.
-    pub(super) fn confirmed(&mut self, tag: u64, acked: bool) {
-        if let Some(publish) = self.publish.take_if(|publish| publish.tag <= tag) {
-            let outcome = match publish.returned {
-                Some((code, text)) if acked => PublishOutcome::Returned { code, text: lossy(&text) },
-                _ if acked => PublishOutcome::Routed,
-                _ => PublishOutcome::Nacked,
-            };
-            let _ = publish.done.send(outcome);
-        }
+    /// When it has ended.
+    pub(super) async fn over(&self) {
+        self.over.cancelled().await;
     }
-}
 
-/// A broker's remark for people.
-pub(super) fn lossy(text: &Text) -> String {
-    String::from_utf8_lossy(text.as_bytes()).into_owned()
+    pub(super) fn blocked(&self) -> Option<String> {
+        self.lock().blocked.clone()
+    }
+
+    pub(super) fn set_blocked(&self, reason: Option<String>) {
+        self.lock().blocked = reason;
+    }
 }

@@ -24,6 +24,12 @@ impl Prefetch {
         Self { share, current, seen: 0, mean: 0.0 }
     }
 
+    /// Always the same.
+    #[must_use]
+    pub fn fixed(prefetch: u16) -> Self {
+        Self { share: 0, current: usize::from(prefetch), seen: 0, mean: 0.0 }
+    }
+
     #[must_use]
     pub fn current(&self) -> u16 {
         u16::try_from(self.current).unwrap_or(u16::MAX)
@@ -39,7 +45,7 @@ impl Prefetch {
     /// was seen; smaller at once when the messages have grown.
     #[must_use]
     pub fn better(&self) -> Option<u16> {
-        if self.seen < self.current.min(500) {
+        if self.share == 0 || self.seen < self.current.min(500) {
             return None;
         }
         let fits = (self.share as f64 / self.mean.max(1.0)) as usize;

@@ -3,20 +3,21 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use dead_letter_office::amqp::raw::{ConnectOptions, RawClient, RawError};
+use dead_letter_office::amqp::raw::{ConnectOptions, PublishOutcome, RawChannel, RawConnection, RawError};
 use dead_letter_office::amqp::uri::BrokerAddress;
-use dead_letter_office::message::{Text, Value};
+use dead_letter_office::message::{AmqpProperties, RawMessage, Text, Value};
 use lapin::options::{
-    BasicPublishOptions, BasicRejectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
-    QueueDeleteOptions,
+    BasicRejectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
-use lapin::types::{AMQPValue, ByteArray, FieldTable, LongString};
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
+use lapin::types::{AMQPValue, FieldTable, LongString};
+use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 
 /// Longer than anything takes on a machine that is busy with other things.
 pub(crate) const WITHIN: Duration = Duration::from_secs(30);
 
 pub(crate) struct Broker {
+    /// Of RabbitMQ: 3 or 4.
+    pub(crate) major: u8,
     url: String,
     /// For what surrounds a test: queues, exchanges, messages lapin can hold.
     admin: Channel,
@@ -40,7 +41,7 @@ impl Broker {
         tokio::time::timeout(Duration::from_secs(120), async {
             loop {
                 pause.tick().await;
-                if let Ok(broker) = Self::connect(&url).await {
+                if let Ok(broker) = Self::connect(3, &url).await {
                     return broker;
                 }
             }
@@ -51,26 +52,34 @@ impl Broker {
 
     /// RabbitMQ 4, where it is up.
     pub(crate) async fn four() -> Option<Self> {
-        Self::connect(&env("DLO_TEST_RABBITMQ4_URL", "amqp://guest:guest@127.0.0.1:56672/%2f")).await.ok()
+        Self::connect(4, &env("DLO_TEST_RABBITMQ4_URL", "amqp://guest:guest@127.0.0.1:56672/%2f")).await.ok()
     }
 
-    async fn connect(url: &str) -> lapin::Result<Self> {
+    async fn connect(major: u8, url: &str) -> lapin::Result<Self> {
         let connection = lapin(url).await?;
         let admin = connection.create_channel().await?;
-        Ok(Self { url: url.to_owned(), admin, _connection: connection })
+        Ok(Self { major, url: url.to_owned(), admin, _connection: connection })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     pub(crate) fn address(&self) -> BrokerAddress {
         self.url.parse().expect("an address")
     }
 
-    pub(crate) async fn raw(&self) -> RawClient {
+    /// A channel on a connection of its own.
+    pub(crate) async fn raw(&self) -> RawChannel {
         self.raw_to(&self.address()).await.expect("connects")
     }
 
-    pub(crate) async fn raw_to(&self, address: &BrokerAddress) -> Result<RawClient, RawError> {
-        let options = ConnectOptions { connection_name: "dlo it".into(), ..Default::default() };
-        RawClient::connect(address, &options, WITHIN).await
+    pub(crate) async fn raw_to(&self, address: &BrokerAddress) -> Result<RawChannel, RawError> {
+        connect(address).await?.open_channel(WITHIN).await
+    }
+
+    pub(crate) async fn raw_connection(&self) -> RawConnection {
+        connect(&self.address()).await.expect("connects")
     }
 
     /// Another lapin connection, that may break.
@@ -78,9 +87,9 @@ impl Broker {
         lapin(&self.url).await.expect("connects")
     }
 
-    /// A queue that is deleted with the connection. Its name begins with `prefix`.
-    pub(crate) async fn queue(&self, prefix: &str) -> String {
-        self.queue_with(name(prefix), FieldTable::default()).await
+    /// A queue of the test's own.
+    pub(crate) async fn queue(&self, what: &str) -> String {
+        self.queue_with(name(what), FieldTable::default()).await
     }
 
     /// Goes away when nobody has used it for a minute: exclusive queues are hidden from other connections.
@@ -113,28 +122,31 @@ impl Broker {
         exchange
     }
 
+    /// A queue, and the one its dead letters go to. Their names are as long as names can be.
+    pub(crate) async fn dead_letter_queues(&self) -> (String, String) {
+        let dead = self.queue(&"d".repeat(200)).await;
+        let text = |text: &str| AMQPValue::LongString(LongString::from(text));
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-dead-letter-exchange".into(), text(""));
+        arguments.insert("x-dead-letter-routing-key".into(), text(&dead));
+        let live = self.queue_with(name(&"l".repeat(200)), arguments).await;
+        (live, dead)
+    }
+
+    /// Publishes a message and lets it die.
+    pub(crate) async fn kill(&self, live: &str, dead: &str, message: &RawMessage) {
+        self.publish(live, message).await;
+        self.reject_one(live).await;
+        self.wait_for_messages(dead, 1).await;
+    }
+
     /// A queue holding one dead letter whose headers no longer fit into a frame, and the header that fills it.
     pub(crate) async fn dead_letter_beyond_frame_max(&self) -> (String, Value) {
-        let dead = self.queue(&"d".repeat(200)).await;
-        let mut arguments = FieldTable::default();
-        arguments.insert("x-dead-letter-exchange".into(), AMQPValue::LongString(LongString::from("")));
-        arguments.insert("x-dead-letter-routing-key".into(), AMQPValue::LongString(LongString::from(dead.as_str())));
-        let live = self.queue_with(name(&"l".repeat(200)), arguments).await;
-
-        let large = vec![b'x'; 130_700];
-        let mut headers = FieldTable::default();
-        headers.insert("large".into(), AMQPValue::ByteArray(ByteArray::from(large.as_slice())));
-        let published = self.admin.basic_publish(
-            "".into(),
-            live.as_str().into(),
-            BasicPublishOptions::default(),
-            b"{}",
-            BasicProperties::default().with_headers(headers),
-        );
-        published.await.expect("published").await.expect("sent");
-        self.reject_one(&live).await;
-        self.wait_for_messages(&dead, 1).await;
-        (dead, Value::Bytes(large))
+        let (live, dead) = self.dead_letter_queues().await;
+        let large = Value::Bytes(vec![b'x'; 130_700]);
+        let headers = [("large".into(), large.clone())].into_iter().collect();
+        self.kill(&live, &dead, &RawMessage::amqp(AmqpProperties::default(), headers, "{}")).await;
+        (dead, large)
     }
 
     async fn reject_one(&self, queue: &str) {
@@ -157,11 +169,16 @@ impl Broker {
     }
 
     /// Publishes by the raw client to a queue.
-    pub(crate) async fn publish(&self, queue: &str, message: &dead_letter_office::message::RawMessage) {
+    pub(crate) async fn publish(&self, queue: &str, message: &RawMessage) {
         let client = self.raw().await;
         let published = client.publish(&Text::default(), &queue.into(), message, WITHIN).await.expect("published");
-        assert_eq!(published, dead_letter_office::amqp::raw::PublishOutcome::Routed);
+        assert_eq!(published, PublishOutcome::Routed);
     }
+}
+
+pub(crate) async fn connect(address: &BrokerAddress) -> Result<RawConnection, RawError> {
+    let options = ConnectOptions { connection_name: "dlo it".into(), ..Default::default() };
+    RawConnection::connect(address, &options, WITHIN).await
 }
 
 fn env(name: &str, default: &str) -> String {

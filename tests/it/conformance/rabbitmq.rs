@@ -67,6 +67,7 @@ impl Harness for RabbitMq {
         address.port = self.link.address.port();
         address.heartbeat_s = Some(u16::try_from(HEARTBEAT.as_secs()).expect("small"));
         let settings = Settings {
+            prefetch: None,
             info: info("rabbitmq"),
             queue: Queue { name: self.queue.clone(), exchange: None, queue_type: QueueType::Quorum },
             broker: Arc::new(Broker::new("broker", vec![address], TlsOptions::default(), "conformance")),

@@ -113,6 +113,7 @@ impl Office {
                 service: None,
             });
             let settings = Settings {
+                prefetch: None,
                 info,
                 queue: plan.queue,
                 broker: Arc::clone(&broker),

@@ -5,7 +5,7 @@ use std::{sync::Mutex, time::Duration};
 use dead_letter_office::{
     amqp::{
         convert,
-        raw::{ConnectOptions, PublishOutcome, RawClient},
+        raw::{ConnectOptions, PublishOutcome, RawChannel, RawConnection},
         uri::BrokerAddress,
     },
     message::{RawMessage, Text},
@@ -154,14 +154,17 @@ impl Rabbit {
         self.publish("", queue, messages).await;
     }
 
-    pub(crate) async fn raw(&self) -> RawClient {
+    /// A connection and a channel on it that hold whatever a broker delivers.
+    pub(crate) async fn raw(&self) -> (RawConnection, RawChannel) {
         let options = ConnectOptions { connection_name: "dlo it raw".into(), ..Default::default() };
-        RawClient::connect(&self.address(), &options, SOON).await.expect("connects")
+        let connection = RawConnection::connect(&self.address(), &options, SOON).await.expect("connects");
+        let channel = connection.open_channel(SOON).await.expect("a channel");
+        (connection, channel)
     }
 
     /// Publishes what lapin cannot hold.
     pub(crate) async fn publish_raw(&self, exchange: &str, key: Text, messages: &[RawMessage]) {
-        let client = self.raw().await;
+        let (_connection, client) = self.raw().await;
         for message in messages {
             let outcome = client.publish(&exchange.into(), &key, message, SOON).await.expect("published");
             assert_eq!(outcome, PublishOutcome::Routed);

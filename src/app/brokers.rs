@@ -1,0 +1,52 @@
+//! From the brokers of the configuration to connections.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    amqp::{
+        connection::Broker,
+        raw::{TlsIdentity, TlsOptions},
+        uri::BrokerAddress,
+    },
+    config::{self, AmqpAddress, Config, Pem, Rabbitmq, Tls},
+    replay::{Publisher, rabbitmq::RabbitPublisher},
+};
+
+/// Connections for one role (capture, replay, watch): a broker that blocks publishers must not block acks.
+pub(crate) struct Brokers(HashMap<String, Arc<Broker>>);
+
+impl Brokers {
+    pub(crate) fn new(config: &Config, role: &str) -> Result<Self, String> {
+        let mut brokers = HashMap::new();
+        for (name, broker) in &config.brokers {
+            let config::Broker::Rabbitmq(rabbit) = broker else { continue };
+            let urls = if role == "replay" { rabbit.replay_addresses() } else { rabbit.addresses() };
+            let addresses = urls.iter().map(|url| address(name, url)).collect::<Result<_, _>>()?;
+            let tls = tls(name, rabbit)?;
+            brokers.insert(name.clone(), Arc::new(Broker::new(name, addresses, tls, role)));
+        }
+        Ok(Self(brokers))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<Broker>, String> {
+        self.0.get(name).cloned().ok_or_else(|| format!("broker {name:?}: this version talks to RabbitMQ only"))
+    }
+
+    pub(super) fn publishers(self) -> HashMap<String, Arc<dyn Publisher>> {
+        self.0.into_iter().map(|(name, broker)| (name, Arc::new(RabbitPublisher::new(broker)) as _)).collect()
+    }
+}
+
+fn address(broker: &str, url: &AmqpAddress) -> Result<BrokerAddress, String> {
+    url.expose().parse().map_err(|error| format!("brokers.{broker}.rabbitmq: {error}"))
+}
+
+fn tls(broker: &str, rabbit: &Rabbitmq) -> Result<TlsOptions, String> {
+    let Some(Tls { ca, cert, key }) = &rabbit.tls else { return Ok(TlsOptions::default()) };
+    let read = |pem: &Pem| pem.read().map_err(|error| format!("brokers.{broker}.tls: {error}"));
+    let identity = match (cert, key) {
+        (Some(cert), Some(key)) => Some(TlsIdentity { certificates_pem: read(cert)?, key_pem: read(key)? }),
+        _ => None,
+    };
+    Ok(TlsOptions { ca_pem: ca.as_ref().map(read).transpose()?, identity, server_name: None })
+}

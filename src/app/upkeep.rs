@@ -1,0 +1,54 @@
+//! What every instance does now and then: says that it is there, keeps partitions ahead, counts letters.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::{clock::Clock, metrics::Metrics, store::PgStore};
+
+const EVERY: Duration = Duration::from_secs(15);
+const MAINTAIN_EVERY: Duration = Duration::from_secs(600);
+
+pub(super) async fn run(
+    store: Arc<PgStore>,
+    metrics: Metrics,
+    host: String,
+    parts: Vec<&'static str>,
+    retention: Duration,
+    stop: CancellationToken,
+) -> Result<(), String> {
+    let clock = Clock::system();
+    let mut tick = interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut maintained: Option<Instant> = None;
+    while stop.run_until_cancelled(tick.tick()).await.is_some() {
+        if let Err(error) = store.present(&host, env!("CARGO_PKG_VERSION"), &parts).await {
+            tracing::debug!(%error, "presence not recorded");
+            continue;
+        }
+        if maintained.is_none_or(|at| at.elapsed() >= MAINTAIN_EVERY) {
+            match store.maintain(clock.now(), Some(retention)).await {
+                Ok(done) => {
+                    maintained = Some(Instant::now());
+                    if done != Default::default() {
+                        tracing::info!(
+                            created = done.created,
+                            moved = done.moved,
+                            removed = done.removed,
+                            dropped = done.dropped,
+                            "partitions maintained"
+                        );
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "partitions not maintained, trying again"),
+            }
+        }
+        match store.count_letters().await {
+            Ok(Some(counts)) => metrics.set_letters(counts.iter().map(|(s, t, n)| (s.as_str(), t.as_str(), *n))),
+            Ok(None) => metrics.set_letters(std::iter::empty()),
+            Err(error) => tracing::debug!(%error, "letters not counted"),
+        }
+    }
+    Ok(())
+}

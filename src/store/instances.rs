@@ -1,0 +1,53 @@
+//! Who runs, and how many letters there are.
+
+use super::PgStore;
+
+impl PgStore {
+    /// Says that this instance is there.
+    pub async fn present(&self, host: &str, version: &str, parts: &[&str]) -> Result<(), sqlx::Error> {
+        // Called at start and every few seconds.
+        sqlx::query(
+            "INSERT INTO dlo_instances (id, host, version, parts) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (id) DO UPDATE SET seen_at = now()",
+        )
+        .bind(&self.instance)
+        .bind(host)
+        .bind(version)
+        .bind(parts)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Takes this instance off the list, and with it those not seen for a day.
+    pub async fn leave(&self) -> Result<(), sqlx::Error> {
+        // Called at an orderly stop.
+        sqlx::query("DELETE FROM dlo_instances WHERE id = $1 OR seen_at < now() - interval '1 day'")
+            .bind(&self.instance)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Letters by status and team. `None` when another instance is exporting them.
+    pub async fn count_letters(&self) -> Result<Option<Vec<(String, String, i64)>>, sqlx::Error> {
+        let mut txn = self.pool.begin().await?;
+        // Called for the metric dlo_letters. The instance that has been there longest exports it.
+        let ours: bool = sqlx::query_scalar(
+            "SELECT coalesce((SELECT id = $1 FROM dlo_instances WHERE seen_at > now() - interval '1 minute'
+                              ORDER BY started_at, id LIMIT 1), true)",
+        )
+        .bind(&self.instance)
+        .fetch_one(&mut *txn)
+        .await?;
+        if !ours {
+            return Ok(None);
+        }
+        sqlx::query("SET LOCAL statement_timeout = '20s'").execute(&mut *txn).await?;
+        let counts = sqlx::query_as("SELECT status, coalesce(team, ''), count(*) FROM dead_letter_queue GROUP BY 1, 2")
+            .fetch_all(&mut *txn)
+            .await?;
+        txn.commit().await?;
+        Ok(Some(counts))
+    }
+}
