@@ -1,4 +1,4 @@
-//! Messages that lapin cannot hold, among good ones: its connection ends over each of them.
+//! Messages that client libraries stumble over, among good ones.
 
 use dead_letter_office::{
     message::{AmqpProperties, DEPTH_MAX, Headers, RawMessage, Text, Value},
@@ -10,7 +10,7 @@ use super::Bench;
 use crate::support::{
     database::Tally,
     letters::Letter,
-    messages::{bodies, headers, message, numbered, sorted, without_counts},
+    messages::{bodies, headers, message, numbered, without_counts},
     rabbit::string,
     unique,
 };
@@ -34,22 +34,20 @@ async fn among_good_ones(key: Text, poison: RawMessage) -> (Bench, Letter) {
 
     let letters = bench.capture(101).await;
 
-    assert_eq!(
-        bench.database.failed().await,
-        Tally::of(bodies(&good).chain(poison.body.as_deref())),
-        "each of them once; what came twice is marked"
-    );
-    for letter in letters.iter().filter(|letter| letter.status != "FAILED") {
-        assert_eq!((letter.status.as_str(), letter.duplicate_of.is_some()), ("DUPLICATE", true));
-    }
-    let sessions: i64 = bench.database.scalar("SELECT count(*) FROM dlo_capture_sessions").await;
-    assert!(sessions <= 6, "{sessions} sessions: it went round in circles");
+    assert_eq!(bench.database.failed().await, Tally::of(bodies(&good).chain(poison.body.as_deref())));
+    only_one_session(&bench).await;
     let letter = letters.into_iter().find(|letter| letter.body.as_deref() == poison.body.as_deref());
     let letter = letter.expect("stored");
     let again = letter.message();
     assert_eq!(again.properties, poison.properties);
-    assert_eq!(without_counts(&again.headers), sorted(&poison.headers));
+    assert_eq!(without_counts(&again.headers), poison.headers);
     (bench, letter)
+}
+
+/// Nothing broke over it.
+async fn only_one_session(bench: &Bench) {
+    let sessions: i64 = bench.database.scalar("SELECT count(*) FROM dlo_capture_sessions").await;
+    assert_eq!(sessions, 1);
 }
 
 fn with(properties: AmqpProperties) -> RawMessage {
@@ -92,13 +90,11 @@ async fn a_routing_key_of_raw_bytes_is_left_out_and_noted() {
     assert_eq!(letter.notes.expect("notes")["not_text"], serde_json::json!(["captured_routing_key"]));
 }
 
-/// Lapin walks a table on the stack of a thread of its own, which has room for some 300 levels in a debug build and
-/// ends the process beyond: deeper ones are an open defect, not covered here.
 #[tokio::test]
-async fn deeply_nested_header_tables_are_stored() {
-    for levels in [DEPTH_MAX, DEPTH_MAX + 1, 200] {
+async fn header_tables_of_any_depth_are_stored() {
+    for levels in [DEPTH_MAX, DEPTH_MAX + 1, 5_000, 20_000] {
         let mut deep = Value::Bool(true);
-        // From the inside out, as bytes.
+        // From the inside out, as bytes: nothing here walks 20,000 levels on the stack.
         let mut bytes = vec![b't', 1];
         for level in 0..levels {
             if level < DEPTH_MAX {
@@ -118,6 +114,7 @@ async fn deeply_nested_header_tables_are_stored() {
 
         let letter = letters.iter().find(|letter| letter.body.as_deref() == Some(b"poison")).expect("stored");
         assert!(letter.message().headers.contains("deep"), "{levels} levels");
+        only_one_session(&bench).await;
     }
 }
 
@@ -144,6 +141,7 @@ async fn headers_that_have_grown_beyond_a_frame_are_stored() {
     let letters = bench.capture(101).await;
 
     assert_eq!(bench.database.failed().await, Tally::of(bodies(&good).chain([&b"poison"[..]])));
+    only_one_session(&bench).await;
     let letter = letters.iter().find(|letter| letter.body.as_deref() == Some(b"poison")).expect("stored");
     assert_eq!(letter.message().headers.get("large"), Some(&large));
     assert_eq!(letter.origin_queue.as_deref(), Some(live.as_str()));
@@ -166,4 +164,5 @@ async fn many_bad_messages_in_a_row_are_all_stored() {
     bench.capture(450).await;
 
     assert_eq!(bench.database.failed().await, Tally::of(bodies(&bad)));
+    only_one_session(&bench).await;
 }

@@ -31,9 +31,9 @@ pub(crate) fn sorted(headers: &Headers) -> Headers {
     entries.into_iter().map(|(name, value)| (name, sorted_value(value))).collect()
 }
 
-/// [`sorted`], without what a broker counts: a quorum queue adds it to whatever it gives out again.
+/// Without what a broker counts: a quorum queue adds it to whatever it gives out again.
 pub(crate) fn without_counts(headers: &Headers) -> Headers {
-    let mut headers = sorted(headers);
+    let mut headers = headers.clone();
     headers.retain(|name, _| !(name == "x-delivery-count" || name == "x-acquired-count"));
     headers
 }
