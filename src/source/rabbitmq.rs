@@ -156,7 +156,7 @@ impl RabbitSource {
         self.note_held();
         let session = Arc::clone(&link.session);
         // All is decided before anything is waited for: this wait, too, may be given up.
-        if link.unacked() > 0 || session.next_commit() > 1 {
+        if link.has_progressed() {
             self.pauses = pauses();
         }
         self.failed(&OpenError::Link(why));

@@ -338,7 +338,8 @@ impl PgStore {
     }
 }
 
-fn letter(row: &sqlx::postgres::PgRow) -> Result<Letter, sqlx::Error> {
+/// A letter from the columns that sending it takes.
+pub(super) fn letter(row: &sqlx::postgres::PgRow) -> Result<Letter, sqlx::Error> {
     let text = |column: &str| Ok::<_, sqlx::Error>(row.try_get::<Option<String>, _>(column)?.map(Text::from));
     let origin = Origin {
         exchange: text("origin_exchange")?,

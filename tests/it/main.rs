@@ -1,6 +1,9 @@
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod amqp_raw;
 mod capture;
 mod cli;
 mod conformance;
+mod process;
 mod replay;
 mod support;

@@ -135,3 +135,40 @@ pub(super) enum Received {
     Got(RawDelivery),
     Return { code: u16, text: Text, headers: Headers },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announcing(body_bytes: u64) -> Content {
+        let envelope = Envelope { tag: 1, redelivered: false, exchange: "".into(), routing_key: "".into() };
+        let mut content = Content::new(Purpose::Get(envelope));
+        content.header(&[&[0, 60, 0, 0][..], &body_bytes.to_be_bytes(), &[0, 0]].concat()).expect("a header");
+        content
+    }
+
+    #[test]
+    fn a_body_ends_in_a_buffer_of_its_size() {
+        for size in [0, 1, 1000, 5 << 20] {
+            let mut content = announcing(size);
+            let body = vec![7; size as usize];
+            for chunk in body.chunks(70_000) {
+                assert!(!content.is_complete());
+                content.body(chunk).expect("fits");
+            }
+            assert!(content.is_complete());
+            assert_eq!(content.body.capacity(), size as usize);
+        }
+    }
+
+    #[test]
+    fn an_absurd_size_is_believed_for_what_has_come() {
+        let mut content = announcing(BODY_BYTES_MAX);
+        content.body(&[7; 100]).expect("fits");
+        assert_eq!(content.body.capacity(), BELIEVED_BYTES);
+        content.body(&vec![7; 2 << 20]).expect("fits");
+        assert!(content.body.capacity() <= 5 << 20, "{}", content.body.capacity());
+        let more = announcing(4).body(b"hello");
+        assert!(matches!(more, Err(RawError::Protocol(_))), "{more:?}");
+    }
+}

@@ -102,6 +102,9 @@ impl Demux {
             Method::GetOk(envelope) => receiving.begin(Purpose::Get(envelope)),
             Method::Return { code, text } => receiving.begin(Purpose::Return { code, text }),
             Method::Flow { active } => {
+                if self.shared.outbox.is_stuck() {
+                    return Err(RawError::Protocol("it asks more than it listens"));
+                }
                 self.shared.outbox.push(flow_ok(number, active), None);
                 Ok(())
             }

@@ -102,6 +102,11 @@ impl Link {
         self.last_tag - self.acked_tag
     }
 
+    /// Whether the queue has become shorter by it.
+    pub(super) fn has_progressed(&self) -> bool {
+        self.acked_tag > 0
+    }
+
     /// The next message. Cancel safe.
     pub(super) async fn next(&mut self, prefetch: &mut Prefetch) -> Result<RawDelivery, LinkError> {
         if let Some(why) = self.ended.take() {

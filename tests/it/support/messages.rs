@@ -31,6 +31,13 @@ pub(crate) fn sorted(headers: &Headers) -> Headers {
     entries.into_iter().map(|(name, value)| (name, sorted_value(value))).collect()
 }
 
+/// Without what a broker counts: a quorum queue adds it to whatever it gives out again.
+pub(crate) fn without_counts(headers: &Headers) -> Headers {
+    let mut headers = headers.clone();
+    headers.retain(|name, _| !(name == "x-delivery-count" || name == "x-acquired-count"));
+    headers
+}
+
 fn sorted_value(value: Value) -> Value {
     match value {
         Value::Table(table) => Value::Table(sorted(&table)),

@@ -78,6 +78,17 @@ impl Rabbit {
         name
     }
 
+    /// A user who may do everything, gone at the end.
+    pub(crate) async fn user(&self, password: &str) -> String {
+        let name = unique("user");
+        self.litter.lock().expect("not poisoned").push(format!("users/{name}"));
+        let user = serde_json::json!({ "password": password, "tags": "" });
+        self.management.put(&format!("users/{name}"), &user).await;
+        let rights = serde_json::json!({ "configure": ".*", "write": ".*", "read": ".*" });
+        self.management.put(&format!("permissions/%2f/{name}"), &rights).await;
+        name
+    }
+
     pub(crate) async fn queue(&self, queue_type: QueueType) -> String {
         self.queue_with(queue_type, []).await
     }
