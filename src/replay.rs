@@ -38,7 +38,7 @@ pub struct Replay {
     pub concurrency: usize,
     pub lease: Duration,
     pub verdict_window: Duration,
-    /// Publishes a second, for each broker; `None` is as fast as it goes.
+    /// Publishes a second to each broker, by all instances together; `None` is as fast as it goes.
     pub rate: Option<f64>,
     pub stop: CancellationToken,
 }

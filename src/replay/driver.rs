@@ -18,13 +18,17 @@ use super::{
 const IN_HAND_MAX: usize = 1000;
 /// Before a broker that was away, or a database, is tried again.
 const AWAY_PAUSE: Duration = Duration::from_secs(2);
+/// How often we look who else sends.
+const SHARE_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) struct Driver {
     replay: Replay,
     broker: String,
     publisher: Arc<dyn Publisher>,
     woken: Woken,
+    /// Our share of the rate.
     pace: Pace,
+    shared_at: Option<Instant>,
     /// Claims being worked on.
     work: JoinSet<Made>,
     /// Attempts we hold leases of.
@@ -41,7 +45,19 @@ impl Driver {
     pub(super) fn new(replay: Replay, broker: String, publisher: Arc<dyn Publisher>, woken: Woken) -> Self {
         let pace = Pace::new(replay.rate, Instant::now());
         let (work, in_hand) = (JoinSet::new(), HashSet::new());
-        Self { replay, broker, publisher, woken, pace, work, in_hand, after: 0, unsure: false, away: false }
+        Self {
+            replay,
+            broker,
+            publisher,
+            woken,
+            pace,
+            shared_at: None,
+            work,
+            in_hand,
+            after: 0,
+            unsure: false,
+            away: false,
+        }
     }
 
     pub(super) async fn run(mut self) {
@@ -50,6 +66,7 @@ impl Driver {
             if !self.is_broker_there().await || !self.is_sure().await {
                 continue;
             }
+            self.share().await;
             let most = (IN_HAND_MAX / self.replay.concurrency.max(1)).max(1);
             match self.pace.take(most, Instant::now()) {
                 Ok(allowed) => self.claim(allowed).await,
@@ -143,6 +160,21 @@ impl Driver {
                 self.unless_stopped(sleep(AWAY_PAUSE)).await;
                 false
             }
+        }
+    }
+
+    /// The rate is that of all instances together. Each takes an equal share; one that has nothing to send, or whose
+    /// broker is away, leaves its share unused.
+    async fn share(&mut self) {
+        let Some(rate) = self.replay.rate else { return };
+        if self.shared_at.is_some_and(|at| at.elapsed() < SHARE_EVERY) {
+            return;
+        }
+        // When the database cannot be asked nothing can be claimed either.
+        if let Ok(instances) = self.replay.store.sending_instances().await {
+            let now = Instant::now();
+            self.pace.change(Some(rate / f64::from(instances)), now);
+            self.shared_at = Some(now);
         }
     }
 

@@ -19,12 +19,24 @@ impl Pace {
         Self { per_second, budget: 1.0, at: now }
     }
 
+    /// From now on this many; what was earned so far stays.
+    pub fn change(&mut self, per_second: Option<f64>, now: Instant) {
+        self.earn(now);
+        self.per_second = per_second;
+    }
+
+    fn earn(&mut self, now: Instant) {
+        if let Some(rate) = self.per_second {
+            let earned = now.saturating_duration_since(self.at).as_secs_f64() * rate;
+            self.budget = (self.budget + earned).min((rate / 4.0).max(1.0));
+        }
+        self.at = now;
+    }
+
     /// Takes up to `most` publishes out of what is allowed by now, or tells when there will be one.
     pub fn take(&mut self, most: usize, now: Instant) -> Result<usize, Instant> {
         let Some(rate) = self.per_second else { return Ok(most) };
-        let earned = now.saturating_duration_since(self.at).as_secs_f64() * rate;
-        self.budget = (self.budget + earned).min((rate / 4.0).max(1.0));
-        self.at = now;
+        self.earn(now);
         if self.budget < 1.0 {
             // A little late rather than early: an instant is whole nanoseconds.
             return Err(now + Duration::from_secs_f64((1.0 - self.budget) / rate) + Duration::from_micros(1));
@@ -69,6 +81,17 @@ mod tests {
         pace.give_back(10);
         assert_eq!(pace.take(250, now), Ok(10));
         assert!(pace.take(250, now).is_err());
+    }
+
+    #[test]
+    fn a_share_that_changes_counts_from_then_on() {
+        let mut now = Instant::now();
+        let mut pace = Pace::new(Some(100.0), now);
+        assert_eq!(pace.take(250, now), Ok(1));
+        now += Duration::from_millis(100);
+        pace.change(Some(50.0), now);
+        now += Duration::from_millis(20);
+        assert_eq!(pace.take(250, now), Ok(11));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Who runs, and how many letters there are.
 
-use super::PgStore;
+use super::{
+    PgStore,
+    lease::{Lease, within},
+};
 
 impl PgStore {
     /// Says that this instance is there.
@@ -27,6 +30,21 @@ impl PgStore {
             .execute(&self.pool)
             .await?;
         Ok(())
+    }
+
+    /// How many instances send letters home, we among them.
+    pub async fn sending_instances(&self) -> Result<u32, sqlx::Error> {
+        let mut loan = Lease::take(self).await?;
+        // Called by the replay loop every few seconds.
+        let others = sqlx::query_scalar::<_, i64>(
+            "SELECT count(*) FROM dlo_instances
+             WHERE 'replay' = ANY (parts) AND id <> $1 AND seen_at > now() - interval '1 minute'",
+        )
+        .bind(&self.instance)
+        .fetch_one(loan.connection());
+        let others = within(others).await?;
+        loan.finish();
+        Ok(u32::try_from(others).unwrap_or(0).saturating_add(1))
     }
 
     /// Letters by status and team. `None` when another instance is exporting them.

@@ -91,13 +91,20 @@ async fn two_loops_send_each_letter_once_and_a_third_takes_over_from_one_that_di
     assert_eq!(stuck, 0);
 }
 
-#[tokio::test]
-async fn the_rate_is_kept() {
+/// Starts `clerks` and holds what arrives against 100 a second.
+async fn rate_is_kept_by(clerks: usize) {
     let shop = Shop::open().await;
     shop.letters(&shop.exchange, CREATED, numbered(0, 600)).await;
     shop.request_all().await;
+    // Each knows of the others from the start.
+    for n in 0..clerks {
+        let sql =
+            format!("INSERT INTO dlo_instances (id, host, version, parts) VALUES ('{n}', 'h', '0', '{{replay}}')");
+        shop.database.execute(&sql).await;
+    }
+    shop.database.execute("DELETE FROM dlo_instances WHERE id = '0'").await;
     let started = Instant::now();
-    let clerk = shop.rules().rate(100.0).start();
+    let clerks: Vec<_> = (0..clerks).map(|_| shop.rules().rate(100.0).start()).collect();
     let mut seen = Vec::new();
     eventually("some seconds of it", SOON, async || {
         let ready = shop.rabbit.ready(&shop.queue).await;
@@ -105,7 +112,9 @@ async fn the_rate_is_kept() {
         (ready >= 350).then_some(())
     })
     .await;
-    clerk.stop().await;
+    for clerk in clerks {
+        clerk.stop().await;
+    }
     for (elapsed, ready) in &seen {
         // A burst of a quarter second, and what is asked for after the clock was read.
         let most = 100.0 * (elapsed.as_secs_f64() + 0.3) + 2.0;
@@ -113,4 +122,14 @@ async fn the_rate_is_kept() {
     }
     let (elapsed, ready) = seen[seen.len() - 1];
     assert!(f64::from(ready) >= 60.0 * (elapsed.as_secs_f64() - 2.0), "only {ready} after {elapsed:?}");
+}
+
+#[tokio::test]
+async fn the_rate_is_kept() {
+    rate_is_kept_by(1).await;
+}
+
+#[tokio::test]
+async fn instances_share_the_rate() {
+    rate_is_kept_by(3).await;
 }

@@ -95,8 +95,9 @@ impl Clerk {
             let options = StoreOptions { connect: rules.database, max_connections: 8, instance };
             let broker = Arc::new(Broker::new("rabbit", vec![rules.address], TlsOptions::default(), "replay"));
             let publisher: Arc<dyn Publisher> = Arc::new(RabbitPublisher::new(broker));
+            let store = Arc::new(PgStore::new(options));
             let replay = Replay {
-                store: Arc::new(PgStore::new(options)),
+                store,
                 publishers: Arc::new(HashMap::from([("rabbit".to_owned(), publisher)])),
                 metrics: Metrics::new(),
                 sources: vec!["orders".to_owned()],
