@@ -2,4 +2,5 @@ mod amqp_raw;
 mod capture;
 mod cli;
 mod conformance;
+mod faults;
 mod support;
