@@ -3,4 +3,5 @@ mod capture;
 mod cli;
 mod conformance;
 mod faults;
+mod schema;
 mod support;

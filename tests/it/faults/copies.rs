@@ -6,10 +6,9 @@ use super::{ACK, COMMIT};
 use crate::support::{
     SOON,
     bench::Bench,
-    database::Tally,
     eventually,
     link::Fault,
-    messages::{bodies, message, numbered},
+    messages::{message, numbered},
 };
 
 async fn with_the_first_ack_lost(bench: &Bench, published: &[RawMessage]) -> i64 {
