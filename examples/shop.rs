@@ -129,16 +129,17 @@ async fn declare(channel: &Channel) -> anyhow::Result<()> {
 fn order(number: u32) -> Json {
     json!({
         "order_id": format!("A-{number:04}"),
-        "country": if number % 10 == 0 { "XX" } else { "DE" },
-        "payment": if number % 4 == 0 { "card" } else { "invoice" },
-        "weight_kg": if number % 15 == 0 { 900 } else { 3 },
+        "country": if number.is_multiple_of(10) { "XX" } else { "DE" },
+        "payment": if number.is_multiple_of(4) { "card" } else { "invoice" },
+        "weight_kg": if number.is_multiple_of(15) { 900 } else { 3 },
         "total": format!("{}.50", 10 + number % 90),
     })
 }
 
 async fn publish(channel: &Channel, number: u32) -> anyhow::Result<()> {
     let mut headers = FieldTable::default();
-    headers.insert("tenant".into(), AMQPValue::LongString(if number % 2 == 0 { "eu-1" } else { "us-2" }.into()));
+    headers
+        .insert("tenant".into(), AMQPValue::LongString(if number.is_multiple_of(2) { "eu-1" } else { "us-2" }.into()));
     let properties = BasicProperties::default()
         .with_content_type("application/json".into())
         .with_delivery_mode(2)

@@ -1,9 +1,10 @@
 //! AMQP 0-9-1: what capture and replay share about brokers that speak it.
 //!
-//! [`uri`] reads addresses. [`convert`] moves messages between lapin's types and [`crate::message`]. Lapin ends the
-//! connection over a message its types cannot hold (a short string that is not UTF-8, a frame larger than agreed on),
-//! and the process over one that nests a few thousand levels deep; [`raw`] is a client of our own that reads and
-//! publishes those, on the byte-exact [`codec`].
+//! [`uri`] reads addresses. [`raw`] is a client of our own, on the byte-exact [`codec`], and the only one that reads
+//! messages: lapin ends the connection over what its types cannot hold (a short string that is not UTF-8, a frame larger
+//! than agreed on), and the process over tables that nest a few thousand levels deep. Lapin declares, asks and
+//! publishes; [`convert`] moves messages between its types and [`crate::message`]. [`connection`] holds one connection
+//! of each.
 
 pub mod codec;
 pub mod connection;

@@ -21,7 +21,7 @@ use crate::{
     config::{self, Config, Pem, Place, Tls},
     dead_letter::SourceInfo,
     http::{self, Access, HttpState, ops::OpsState},
-    lifecycle::{Stop, Tasks},
+    lifecycle::{Signals, Stop, Tasks},
     metrics::{Metrics, SourceMetrics},
     replay::{self, Replay},
     source::{
@@ -87,6 +87,7 @@ fn host() -> String {
 
 /// Runs the sidecar until it is told to stop.
 pub async fn run(config: Config, parts: Parts) -> anyhow::Result<()> {
+    let mut signals = Signals::listen().context("signals")?;
     let stop = Stop::default();
     let metrics = Metrics::new();
     let store = Arc::new(store(&config)?);
@@ -98,13 +99,22 @@ pub async fn run(config: Config, parts: Parts) -> anyhow::Result<()> {
     let ops = OpsState { store: (*store).clone(), metrics: metrics.clone(), sources: Arc::new(named) };
     let listener = listen::bind("metrics.listen", config.metrics.listen).await?;
     tasks.spawn("metrics listener", listen::serve(listener, http::ops::router(ops), stop.hard.clone()));
+    if parts.http {
+        serve_http(&config, &store, &stop, &mut tasks).await?;
+    }
 
     let deadline = config.shutdown.deadline.get();
     let starting = start(config, parts, Arc::clone(&store), metrics, sources, stop.clone());
-    tasks.spawn("sidecar", starting);
-    let ended = tasks.run(&stop, deadline).await;
+    let over = stop.hard.clone();
+    tasks.spawn("sidecar", async move {
+        let ended = starting.await;
+        // The metrics listener is there for as long as there is something to measure.
+        over.cancel();
+        ended
+    });
+    let ended = tasks.run(&mut signals, &stop, deadline).await;
     tracing::info!("stopped");
-    let _ = tokio::time::timeout(Duration::from_secs(2), store.leave()).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), store.leave()).await;
     ended?;
     Ok(())
 }
@@ -118,10 +128,15 @@ async fn start(
     sources: Vec<SourceMetrics>,
     stop: Stop,
 ) -> Result<(), String> {
-    let Some(ready) = stop.soft.run_until_cancelled(schema(&store, config.database.migrate)).await else {
-        return Ok(());
+    let prepared = async {
+        schema(&store, config.database.migrate).await?;
+        if parts.http && config.http.auth == config::Auth::Token {
+            listen::first_token(&store, &config.http).await?;
+        }
+        Ok::<_, String>(())
     };
-    ready?;
+    let Some(prepared) = stop.soft.run_until_cancelled(prepared).await else { return Ok(()) };
+    prepared?;
     let mut tasks = Tasks::default();
     let host = host();
     let retention = config.retention.closed.get();
@@ -136,11 +151,7 @@ async fn start(
         replay(&config, &store, &metrics, &stop, &mut tasks)?;
     }
     tracing::info!(instance = store.instance, parts = ?parts.names(), sources = config.sources.len(), "running");
-    if parts.http {
-        serve_http(&config, &store, &stop, &mut tasks).await?;
-    }
-    let deadline = config.shutdown.deadline.get();
-    tasks.supervise(&stop, deadline).await.map_err(|died| died.to_string())
+    tasks.supervise(&stop).await.map_err(|died| died.to_string())
 }
 
 /// Brings the schema up to date, or waits until somebody has. Databases may come later than we do.
@@ -235,20 +246,18 @@ fn capture(
     Ok(())
 }
 
-async fn serve_http(config: &Config, store: &Arc<PgStore>, stop: &Stop, tasks: &mut Tasks) -> Result<(), String> {
+/// From the start: a taken port is found at once, and who asks before the database is there gets an answer.
+async fn serve_http(config: &Config, store: &Arc<PgStore>, stop: &Stop, tasks: &mut Tasks) -> anyhow::Result<()> {
     let access = match config.http.auth {
         config::Auth::Token => Access::Token,
         config::Auth::None => {
             let hosts = config.http.external_url.iter().map(|url| url.host().to_owned()).collect();
             Access::Open { full: config.http.insecure_full_access, hosts }
         }
-        config::Auth::Proxy => return Err("http.auth: proxy is not in this version; use token".to_owned()),
+        config::Auth::Proxy => anyhow::bail!("http.auth: proxy is not in this version; use token"),
     };
-    if config.http.auth == config::Auth::Token {
-        listen::first_token(store, &config.http).await?;
-    }
     let state = HttpState { store: (**store).clone(), access, clock: Clock::system() };
-    let listener = listen::bind("http.listen", config.http.listen).await.map_err(|error| format!("{error:#}"))?;
+    let listener = listen::bind("http.listen", config.http.listen).await?;
     tasks.spawn("http listener", listen::serve(listener, http::router(state), stop.soft.clone()));
     Ok(())
 }

@@ -12,6 +12,7 @@ mod ls;
 mod metrics;
 mod migrate;
 mod out;
+mod records;
 mod replay;
 mod run;
 mod selection;

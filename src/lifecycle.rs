@@ -3,11 +3,14 @@
 use std::{future::Future, time::Duration};
 
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     task::JoinSet,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
+
+/// After the deadline, to let go of what can be let go of quickly.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Two ways to stop: first in order, then at once.
 #[derive(Clone, Debug, Default)]
@@ -43,43 +46,61 @@ impl Tasks {
         });
     }
 
-    /// Runs until a signal or a death, then stops within `deadline`.
-    pub async fn run(self, stop: &Stop, deadline: Duration) -> Result<(), Died> {
-        self.until(signalled(), stop, deadline).await
-    }
-
-    /// The same for tasks inside a task: signals are the outer one's.
-    pub async fn supervise(self, stop: &Stop, deadline: Duration) -> Result<(), Died> {
-        self.until(std::future::pending(), stop, deadline).await
-    }
-
-    async fn until(mut self, end: impl Future<Output = ()>, stop: &Stop, deadline: Duration) -> Result<(), Died> {
-        let death = tokio::select! {
-            () = end => None,
+    /// Runs until a signal or a death, then stops within `deadline`; at once at a second signal.
+    pub async fn run(mut self, signals: &mut Signals, stop: &Stop, deadline: Duration) -> Result<(), Died> {
+        let mut death = tokio::select! {
+            // In this order: what ends because it was told to has not died.
+            biased;
+            () = signals.next() => None,
             () = stop.soft.cancelled() => None,
             Some(ended) = self.set.join_next() => Some(died(ended)),
         };
         match &death {
-            None => tracing::debug!(deadline = ?deadline, "stopping: finishing what is in hand"),
+            None => tracing::info!(?deadline, "stopping: finishing what is in hand"),
             Some(died) => tracing::error!("{died}; stopping"),
         }
         stop.soft.cancel();
         tokio::select! {
             biased;
-            ended = timeout(deadline, self.drain()) => if ended.is_err() {
+            ended = timeout(deadline, self.drain(&mut death)) => if ended.is_err() {
                 tracing::warn!("not everything was finished in time: the rest stays with the brokers");
             },
-            () = signalled() => tracing::warn!("second signal: stopping at once"),
+            () = signals.next() => tracing::warn!("second signal: stopping at once"),
         }
-        stop.hard.cancel();
-        let _ = timeout(Duration::from_secs(2), self.drain()).await;
+        self.cut_off(stop, &mut death).await;
         death.map_or(Ok(()), Err)
     }
 
-    async fn drain(&mut self) {
+    /// The same for tasks inside a task. Signals and deadline are the outer one's, which sees to it that the hard
+    /// token comes.
+    pub async fn supervise(mut self, stop: &Stop) -> Result<(), Died> {
+        let mut death = tokio::select! {
+            biased;
+            () = stop.soft.cancelled() => None,
+            Some(ended) = self.set.join_next() => Some(died(ended)),
+        };
+        stop.soft.cancel();
+        tokio::select! {
+            biased;
+            () = self.drain(&mut death) => {}
+            () = stop.hard.cancelled() => self.cut_off(stop, &mut death).await,
+        }
+        death.map_or(Ok(()), Err)
+    }
+
+    async fn cut_off(&mut self, stop: &Stop, death: &mut Option<Died>) {
+        stop.hard.cancel();
+        let _ = timeout(FAREWELL, self.drain(death)).await;
+    }
+
+    /// Waits for all. One that fails while it stops is a death, too: an inner one that stopped all is seen only here.
+    async fn drain(&mut self, death: &mut Option<Died>) {
         while let Some(ended) = self.set.join_next().await {
-            if let Ok((name, Err(why))) = ended {
-                tracing::warn!(task = name, why, "ended with an error while stopping");
+            let failed = !matches!(ended, Ok((_, Ok(()))));
+            if failed {
+                let died = died(ended);
+                tracing::warn!("{died}");
+                death.get_or_insert(died);
             }
         }
     }
@@ -93,15 +114,25 @@ fn died(ended: Result<(String, Result<(), String>), tokio::task::JoinError>) -> 
     }
 }
 
-/// SIGTERM or SIGINT.
-async fn signalled() {
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
-        // Without signals there is still the hard way to stop a process.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+/// SIGTERM and SIGINT, heard from the moment this is made: before, the system ends the process, or ignores them if it
+/// is the first of a container.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// The next one, also if it came while nobody waited.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
     }
 }
 
@@ -119,7 +150,8 @@ mod tests {
             Ok(())
         });
         tasks.spawn("brittle", async { Err("it broke".to_owned()) });
-        let died = tasks.run(&stop, Duration::from_secs(5)).await.expect_err("a death");
+        let mut signals = Signals::listen().expect("signals");
+        let died = tasks.run(&mut signals, &stop, Duration::from_secs(5)).await.expect_err("a death");
         assert_eq!(died.to_string(), "brittle stopped by itself: it broke");
         assert!(stop.soft.is_cancelled());
     }
@@ -134,7 +166,20 @@ mod tests {
             Ok(())
         });
         stop.soft.cancel();
-        tasks.run(&stop, Duration::from_secs(20)).await.expect("an orderly end");
+        let mut signals = Signals::listen().expect("signals");
+        tasks.run(&mut signals, &stop, Duration::from_secs(20)).await.expect("an orderly end");
         assert!(stop.hard.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_death_inside_a_task_is_the_death_of_the_process() {
+        let stop = Stop::default();
+        let (mut outer, mut inner) = (Tasks::default(), Tasks::default());
+        inner.spawn("brittle", async { Err("it broke".to_owned()) });
+        let inside = stop.clone();
+        outer.spawn("parts", async move { inner.supervise(&inside).await.map_err(|died| died.to_string()) });
+        let mut signals = Signals::listen().expect("signals");
+        let died = outer.run(&mut signals, &stop, Duration::from_secs(5)).await.expect_err("a death");
+        assert!(died.to_string().contains("brittle stopped by itself: it broke"), "{died}");
     }
 }

@@ -69,6 +69,10 @@ impl PgStore {
             .max_connections(options.max_connections)
             .acquire_timeout(Duration::from_secs(10))
             .idle_timeout(Duration::from_secs(300))
+            // The pool's own tests of a connection wait without end for a peer that vanished, and hold its place.
+            .test_before_acquire(false)
+            .before_acquire(|connection, _| Box::pin(lease::answers(connection)))
+            .after_release(|connection, _| Box::pin(lease::answers(connection)))
             .connect_lazy_with(connect);
         let readers = (options.max_connections as usize / 2).max(1);
         Self { pool, instance: options.instance, readers: Arc::new(Semaphore::new(readers)) }

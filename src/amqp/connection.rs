@@ -1,4 +1,4 @@
-//! Our standing connections to one broker: lapin's, which declares and publishes, and our own, which consumes. Each is
+//! Our standing connections to one broker: lapin's, which declares, and our own, which consumes and publishes. Each is
 //! made when it is first wanted and shared by everyone who wants a channel.
 
 use std::time::Duration;
@@ -32,6 +32,15 @@ pub enum ConnectError {
     Address(#[from] AddressError),
     #[error("no broker address is configured")]
     NoAddress,
+}
+
+/// What is known of the standing connection of our own client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StandingNow {
+    Gone,
+    Open,
+    /// The broker is short of memory or disk space: its reason.
+    Blocked(String),
 }
 
 /// A broker's hosts and our standing connections to one of them.
@@ -73,7 +82,20 @@ impl Broker {
         self.addresses.first().map_or("/", |address| address.vhost.as_str())
     }
 
-    /// A channel that declares and publishes, on the standing connection, which is made when there is none.
+    /// The same broker over connections of its own: for what may cost one.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            addresses: self.addresses.clone(),
+            tls: self.tls.clone(),
+            connection_name: format!("{} (apart)", self.connection_name),
+            lapin: Mutex::default(),
+            raw: Mutex::default(),
+        }
+    }
+
+    /// A channel that declares, on the standing connection, which is made when there is none.
     pub async fn channel(&self) -> Result<Channel, ConnectError> {
         let mut standing = self.lapin.lock().await;
         if let Some((connection, _)) = standing.connection.as_ref().filter(|(c, _)| c.status().connected())
@@ -93,7 +115,7 @@ impl Broker {
         Ok(channel)
     }
 
-    /// A channel that consumes, on the standing connection of our own client, which is made when there is none.
+    /// A channel that consumes or publishes, on the standing connection of our own client, which is made when there is none.
     pub async fn raw_channel(&self) -> Result<RawChannel, ConnectError> {
         let mut standing = self.raw.lock().await;
         if let Some((connection, address)) = &standing.connection {
@@ -113,6 +135,18 @@ impl Broker {
                 Ok(channel)
             }
             Err(error) => Err(ConnectError::Raw { address, error }),
+        }
+    }
+
+    /// Whether our own client has a standing connection, as far as is known, and the broker takes messages by it.
+    pub async fn standing(&self) -> StandingNow {
+        let standing = self.raw.lock().await;
+        match standing.connection.as_ref().filter(|(connection, _)| connection.is_open()) {
+            None => StandingNow::Gone,
+            Some((connection, address)) => match connection.blocked() {
+                Some(why) => StandingNow::Blocked(format!("{address} takes no messages at present: {why}")),
+                None => StandingNow::Open,
+            },
         }
     }
 

@@ -30,16 +30,18 @@ mod incoming;
 mod method;
 mod outbox;
 mod outgoing;
+mod publishes;
 mod shared;
 mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use channel::{PublishOutcome, RawChannel};
+pub use channel::{PublishFailure, PublishOutcome, RawChannel};
 pub use connection::{ConnectOptions, RawConnection};
 pub use consumer::RawConsumer;
 pub use content::RawDelivery;
 pub use error::RawError;
 pub use frame::FRAME_BYTES_MAX;
+pub use publishes::Mark;
 pub use stream::{TlsIdentity, TlsOptions};

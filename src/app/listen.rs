@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{Http, Listen},
-    store::PgStore,
+    store::{PgStore, QueryError, tokens::TokenError},
 };
 
 /// Opens a port; a fault names the key.
@@ -31,13 +31,24 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
     }
 }
 
-/// Makes the first admin token and prints it once, with a link, as notebook servers do. Never into the log.
+/// Makes the first admin token and prints it once, with a link, as notebook servers do. Never into the log. Waits for a
+/// database that has gone away again.
 pub(super) async fn first_token(store: &PgStore, http: &Http) -> Result<(), String> {
-    if let Some(token) = store.ensure_first_token().await.map_err(|error| error.to_string())? {
+    let made = loop {
+        match store.ensure_first_token().await {
+            Ok(made) => break made,
+            Err(TokenError::Query(error @ (QueryError::Unavailable(_) | QueryError::Busy | QueryError::TooSlow))) => {
+                tracing::warn!(%error, "cannot see whether there is an admin token; trying again");
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    };
+    if let Some(token) = made {
         let base = http.external_url.as_ref().map_or_else(|| format!("http://{}", http.listen.0), |url| url.expose());
         #[expect(clippy::print_stderr, reason = "shown to the person at the terminal, once")]
         {
-            eprintln!("first admin token (shown only now): {}\n  {base}/?token={0}", token.expose());
+            eprintln!("first admin token (shown only now): {}\n  {base}/#token={0}", token.expose());
         }
     }
     Ok(())

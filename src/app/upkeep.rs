@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{clock::Clock, metrics::Metrics, store::PgStore};
 
 const EVERY: Duration = Duration::from_secs(15);
+/// Retention of a large table takes its time.
+const ROUND_DEADLINE: Duration = Duration::from_secs(300);
 const MAINTAIN_EVERY: Duration = Duration::from_secs(600);
 
 pub(super) async fn run(
@@ -23,32 +25,52 @@ pub(super) async fn run(
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut maintained: Option<Instant> = None;
     while stop.run_until_cancelled(tick.tick()).await.is_some() {
-        if let Err(error) = store.present(&host, env!("CARGO_PKG_VERSION"), &parts).await {
-            tracing::debug!(%error, "presence not recorded");
-            continue;
-        }
-        if maintained.is_none_or(|at| at.elapsed() >= MAINTAIN_EVERY) {
-            match store.maintain(clock.now(), Some(retention)).await {
-                Ok(done) => {
-                    maintained = Some(Instant::now());
-                    if done != Default::default() {
-                        tracing::info!(
-                            created = done.created,
-                            moved = done.moved,
-                            removed = done.removed,
-                            dropped = done.dropped,
-                            "partitions maintained"
-                        );
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "partitions not maintained, trying again"),
-            }
-        }
-        match store.count_letters().await {
-            Ok(Some(counts)) => metrics.set_letters(counts.iter().map(|(s, t, n)| (s.as_str(), t.as_str(), *n))),
-            Ok(None) => metrics.set_letters(std::iter::empty()),
-            Err(error) => tracing::debug!(%error, "letters not counted"),
+        let due = maintained.is_none_or(|at| at.elapsed() >= MAINTAIN_EVERY);
+        let round = round(&store, &metrics, &host, &parts, due.then_some((&clock, retention)));
+        // All of it can be left half done; a database that vanished would otherwise hold up everything for ever.
+        match stop.run_until_cancelled(timeout(ROUND_DEADLINE, round)).await {
+            Some(Ok(true)) => maintained = Some(Instant::now()),
+            Some(Ok(false)) | None => {}
+            Some(Err(_)) => tracing::warn!("the database does not answer: presence and counts are out of date"),
         }
     }
     Ok(())
+}
+
+/// Says whether partitions were maintained.
+async fn round(
+    store: &PgStore,
+    metrics: &Metrics,
+    host: &str,
+    parts: &[&str],
+    maintenance: Option<(&Clock, Duration)>,
+) -> bool {
+    if let Err(error) = store.present(host, env!("CARGO_PKG_VERSION"), parts).await {
+        tracing::debug!(%error, "presence not recorded");
+        return false;
+    }
+    let mut maintained = false;
+    if let Some((clock, retention)) = maintenance {
+        match store.maintain(clock.now(), Some(retention)).await {
+            Ok(done) => {
+                maintained = true;
+                if done != Default::default() {
+                    tracing::info!(
+                        created = done.created,
+                        moved = done.moved,
+                        removed = done.removed,
+                        dropped = done.dropped,
+                        "partitions maintained"
+                    );
+                }
+            }
+            Err(error) => tracing::warn!(%error, "partitions not maintained, trying again"),
+        }
+    }
+    match store.count_letters().await {
+        Ok(Some(counts)) => metrics.set_letters(counts.iter().map(|(s, t, n)| (s.as_str(), t.as_str(), *n))),
+        Ok(None) => metrics.set_letters(std::iter::empty()),
+        Err(error) => tracing::debug!(%error, "letters not counted"),
+    }
+    maintained
 }

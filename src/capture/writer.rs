@@ -55,7 +55,7 @@ impl Writer {
             batch.into_deliveries().into_iter().map(|delivery| compose(delivery, &self.source, session)).unzip();
         let mut claim = claim;
         // Halves still to be written, in order from the end.
-        let mut parts: Vec<std::ops::Range<usize>> = vec![0..letters.len()];
+        let mut parts: Vec<std::ops::Range<usize>> = std::iter::once(0..letters.len()).collect();
         while let Some(part) = parts.pop() {
             let Some(written) = self.write_part(&mut letters[part.clone()], &mut claim).await else {
                 return Outcome::Dropped;

@@ -35,7 +35,7 @@ pub(super) async fn act(client: &Client, action: &str, args: Args, out: &mut Out
     let mut outcome = Outcome::default();
     for id in &args.ids {
         let answer = client.post(&format!("letters/{id}/{action}"), &json!({"reason": args.reason})).await;
-        let Some(text) = outcome.take(answer)? else { continue };
+        let Some(text) = outcome.take(*id, answer)? else { continue };
         let letter: Json = parse(&text)?;
         let status = letter["status"].as_str().unwrap_or_default();
         match out.format {
@@ -52,7 +52,7 @@ pub(super) async fn act(client: &Client, action: &str, args: Args, out: &mut Out
 async fn would(client: &Client, action: &str, ids: &[i64], out: &mut Out) -> Result<(), CliError> {
     let mut outcome = Outcome::default();
     for id in ids {
-        let Some(text) = outcome.take(client.get(&format!("letters/{id}"), &[]).await)? else { continue };
+        let Some(text) = outcome.take(*id, client.get(&format!("letters/{id}"), &[]).await)? else { continue };
         let letter: Json = parse(&text)?;
         out.line(&format!("would {action} letter {id}, which is {}", letter["status"].as_str().unwrap_or_default()))?;
     }
@@ -66,12 +66,16 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The answer, or `None` when this letter failed. What concerns all of them ends it.
-    pub(super) fn take(&mut self, answer: Result<String, CliError>) -> Result<Option<String>, CliError> {
+    /// The answer, or `None` when letter `id` failed. What concerns all of them ends it.
+    pub(super) fn take(&mut self, id: i64, answer: Result<String, CliError>) -> Result<Option<String>, CliError> {
         match answer {
             Ok(text) => Ok(Some(text)),
-            Err(error @ (CliError::Failed(_) | CliError::Missing(_))) => {
-                self.failed(&error);
+            Err(CliError::Failed(why)) => {
+                self.failed(&CliError::Failed(naming(id, why)));
+                Ok(None)
+            }
+            Err(CliError::Missing(why)) => {
+                self.failed(&CliError::Missing(naming(id, why)));
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -87,6 +91,11 @@ impl Outcome {
         out.flush()?;
         self.first.map_or(Ok(()), |code| Err(CliError::Code(code)))
     }
+}
+
+/// Says which letter it is about, unless it does already.
+fn naming(id: i64, why: String) -> String {
+    if why.contains(&format!("letter {id}")) { why } else { format!("letter {id}: {why}") }
 }
 
 /// Asks before more than one letter is changed. Where nobody can answer, `--yes` has to be there.

@@ -155,12 +155,10 @@ async fn fetch(
         request = request.bearer_auth(token);
     }
     let unreachable = |error: reqwest::Error| {
-        let mut why = error.without_url().to_string();
-        let mut cause: Option<&dyn std::error::Error> = None;
-        let _ = &mut cause;
-        if why.is_empty() {
-            why.push_str("no answer");
-        }
+        // The last cause says it in the system's words: connection refused, name not known.
+        let error = error.without_url();
+        let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let why = causes.last().map(ToString::to_string).unwrap_or_default();
         CliError::Unreachable(format!("{}: {why}", base.origin().ascii_serialization()))
     };
     let response = request.body(body.unwrap_or_default()).send().await.map_err(unreachable)?;

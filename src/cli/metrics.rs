@@ -21,7 +21,7 @@ pub(super) fn metrics(out: &mut Out) -> Result<(), CliError> {
     if out.format != Format::Table {
         let records =
             all.into_iter().map(|m| json!({"name": m.name, "type": m.kind, "labels": m.labels, "help": m.help}));
-        return super::ls::records(&records.collect::<Vec<_>>(), out);
+        return super::records::records(&records.collect::<Vec<_>>(), out);
     }
     let row = |m: &crate::metrics::Described| {
         vec![

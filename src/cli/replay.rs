@@ -72,7 +72,7 @@ pub(super) async fn replay(client: &Client, args: Args, target: Json, out: &mut 
     let mut replays = Vec::new();
     for id in &args.ids {
         let answer = client.post(&format!("letters/{id}/replay"), &json!({"target": target})).await;
-        let Some(text) = outcome.take(answer)? else { continue };
+        let Some(text) = outcome.take(*id, answer)? else { continue };
         let replay: Json = parse(&text)?;
         match out.format {
             Format::Table => {
@@ -94,7 +94,7 @@ async fn preview(client: &Client, ids: &[i64], target: &Json, out: &mut Out) -> 
     let mut outcome = Outcome::default();
     for id in ids {
         let answer = client.post(&format!("letters/{id}/replay"), &json!({"target": target, "dry_run": true})).await;
-        let Some(text) = outcome.take(answer)? else { continue };
+        let Some(text) = outcome.take(*id, answer)? else { continue };
         if out.format != Format::Table {
             out.raw_json(&text)?;
             continue;

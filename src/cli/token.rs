@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 use super::{
     CliError, Format,
     client::{Client, parse},
-    ls::records,
     out::{Out, Paint},
+    records::records,
     table::{Cell, Column, lines},
 };
 
@@ -72,7 +72,9 @@ async fn list(client: &Client, out: &mut Out) -> Result<(), CliError> {
         out.remark("no tokens yet: dlo token create --role admin --name NAME");
         return Ok(());
     }
-    let cell = |item: &Json, name: &str| item[name].as_str().unwrap_or("–").chars().take(19).collect::<String>();
+    let cell = |item: &Json, name: &str| {
+        item[name].as_str().unwrap_or("–").chars().take(19).collect::<String>().replace('T', " ")
+    };
     let row = |item: &Json| {
         let revoked = !item["revoked_at"].is_null();
         let name =
@@ -81,7 +83,7 @@ async fn list(client: &Client, out: &mut Out) -> Result<(), CliError> {
             name,
             Cell::new(&cell(item, "role")),
             Cell::new(&cell(item, "created_at")),
-            Cell::painted(&cell(item, "revoked_at"), Paint::Red),
+            Cell::painted(&cell(item, "revoked_at"), if revoked { Paint::Red } else { Paint::Dim }),
         ]
     };
     let rows: Vec<_> = items.iter().map(row).collect();

@@ -7,7 +7,8 @@ use super::scalar::{Count, Duration, Rate};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Replay {
-    /// How many letters are being sent at once in one process.
+    /// How many claims of one broker a process works on at once. Together they have a thousand letters in hand, whatever
+    /// their number: with more of them, reading and recording some overlaps more with sending others.
     pub concurrency: Count<1, 1000>,
     /// How long a letter belongs to the process that took it, before another may.
     pub lease: Duration,

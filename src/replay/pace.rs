@@ -19,25 +19,24 @@ impl Pace {
         Self { per_second, budget: 1.0, at: now }
     }
 
-    /// Publishes allowed now; at least one may always be asked for, it is waited for in [`Pace::next`].
-    pub fn allowed(&mut self, now: Instant) -> i64 {
-        let Some(rate) = self.per_second else { return i64::MAX };
-        self.budget = (self.budget + now.duration_since(self.at).as_secs_f64() * rate).min((rate / 4.0).max(1.0));
+    /// Takes up to `most` publishes out of what is allowed by now, or tells when there will be one.
+    pub fn take(&mut self, most: usize, now: Instant) -> Result<usize, Instant> {
+        let Some(rate) = self.per_second else { return Ok(most) };
+        let earned = now.saturating_duration_since(self.at).as_secs_f64() * rate;
+        self.budget = (self.budget + earned).min((rate / 4.0).max(1.0));
         self.at = now;
-        (self.budget as i64).max(1)
-    }
-
-    pub fn spent(&mut self, publishes: usize) {
-        self.budget -= publishes as f64;
-    }
-
-    /// When the next publish is allowed.
-    #[must_use]
-    pub fn next(&self, now: Instant) -> Instant {
-        match self.per_second {
-            Some(rate) if self.budget < 1.0 => self.at.max(now) + Duration::from_secs_f64((1.0 - self.budget) / rate),
-            _ => now,
+        if self.budget < 1.0 {
+            // A little late rather than early: an instant is whole nanoseconds.
+            return Err(now + Duration::from_secs_f64((1.0 - self.budget) / rate) + Duration::from_micros(1));
         }
+        let taken = most.min(self.budget as usize);
+        self.budget -= taken as f64;
+        Ok(taken)
+    }
+
+    /// Gives back what was taken and not used.
+    pub fn give_back(&mut self, publishes: usize) {
+        self.budget += publishes as f64;
     }
 }
 
@@ -48,24 +47,34 @@ mod tests {
     #[test]
     fn a_second_holds_no_more_than_the_rate() {
         let start = Instant::now();
-        let mut now = start;
-        let mut pace = Pace::new(Some(100.0), now);
-        let mut sent = 0;
-        while now - start < Duration::from_secs(10) {
-            let n = pace.allowed(now);
-            pace.spent(usize::try_from(n).expect("small"));
-            sent += n;
-            now = pace.next(now) + Duration::from_millis(1);
+        for (rate, expected) in [(100.0, 990..=1026), (0.5, 5..=6), (7.0, 69..=72)] {
+            let (mut now, mut sent) = (start, 0);
+            let mut pace = Pace::new(Some(rate), now);
+            while now - start < Duration::from_secs(10) {
+                match pace.take(250, now) {
+                    Ok(n) => sent += n,
+                    Err(at) => now = at,
+                }
+            }
+            assert!(expected.contains(&sent), "{sent} in ten seconds at {rate}/s");
         }
-        assert!((900..=1030).contains(&sent), "{sent} in ten seconds");
+    }
+
+    #[test]
+    fn idle_time_earns_a_short_burst_and_what_is_not_used_is_kept() {
+        let mut now = Instant::now();
+        let mut pace = Pace::new(Some(100.0), now);
+        now += Duration::from_secs(60);
+        assert_eq!(pace.take(250, now), Ok(25));
+        pace.give_back(10);
+        assert_eq!(pace.take(250, now), Ok(10));
+        assert!(pace.take(250, now).is_err());
     }
 
     #[test]
     fn without_a_rate_nothing_is_held_back() {
         let now = Instant::now();
         let mut pace = Pace::new(None, now);
-        pace.spent(1_000_000);
-        assert_eq!(pace.next(now), now);
-        assert_eq!(pace.allowed(now), i64::MAX);
+        assert_eq!(pace.take(1_000_000, now), Ok(1_000_000));
     }
 }

@@ -1,6 +1,7 @@
 //! What a broker has to offer for letters to be sent back to it.
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 use crate::dialect::Publish;
 
@@ -31,12 +32,33 @@ pub enum PublishError {
     NotSent(String),
 }
 
-/// Sends letters to one broker, over a connection of its own. Calls may overlap.
+/// When a publish is worth its while.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// What has not begun by then is not sent.
+    pub begin_by: Instant,
+    /// What has no answer by then is in doubt.
+    pub until: Instant,
+}
+
+/// How to look for a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// By what is known already.
+    Glance,
+    /// By asking it, over a new connection if need be.
+    Ask,
+}
+
+/// Sends letters to one broker, over a connection of its own. Calls may overlap, a thousand of them.
 #[async_trait]
 pub trait Publisher: Send + Sync {
-    /// Publishes and waits for the broker's word. Not to be cancelled: an answer that nobody hears is an attempt in
-    /// doubt.
-    async fn publish(&self, publish: &Publish) -> Result<Confirmed, PublishError>;
+    /// Whether the broker takes messages now. An error is why not; to look again later is all there is to do.
+    async fn ready(&self, look: Look) -> Result<(), String>;
+
+    /// Publishes a message that carries its stamp ([`crate::dialect::stamp`]), and waits for the broker's word. Not to be
+    /// cancelled: an answer that nobody hears is an attempt in doubt.
+    async fn publish(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError>;
 
     /// Says goodbye.
     async fn close(&self);

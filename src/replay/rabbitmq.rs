@@ -1,165 +1,241 @@
 //! Publishing to RabbitMQ: mandatory, with confirms, over a connection of its own.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+mod lane;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use lapin::{
-    Channel, Confirmation, ExchangeKind,
-    options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions},
-    types::{FieldTable, ShortString},
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
 };
-use tokio::{sync::Mutex, time::timeout};
 
-use super::{Confirmed, PublishError, Publisher};
+use self::lane::{Lane, Place};
+use super::{Confirmed, Look, Patience, PublishError, Publisher};
 use crate::{
     amqp::{
-        connection::Broker,
-        convert,
-        raw::{PublishOutcome, RawError},
+        connection::{Broker, StandingNow},
+        raw::{Mark, PublishFailure, PublishOutcome, RawChannel, RawError},
     },
+    dead_letter::REPLAY_ID,
     dialect::Publish,
-    message::RawMessage,
-    source::rabbitmq::topology::reply,
+    message::{Headers, RawMessage, Text, Value},
 };
 
 /// For the broker's word on a publish; after that it is in doubt.
 const CONFIRM_DEADLINE: Duration = Duration::from_secs(30);
 /// A larger message may be over the broker's limit, which costs the channel.
 const LARGE_BYTES: usize = 1024 * 1024;
+/// Messages that go alone, at once.
+const ALONE_MAX: usize = 8;
+/// Exchanges with a lane of their own. Beyond that, those that are idle are closed.
+const LANES_MAX: usize = 64;
 
 /// A [`Publisher`] for one RabbitMQ broker.
 ///
-/// A refusal closes the channel, and with it the answers to all that was published on it. So every exchange has a
-/// channel of its own, whose first publish goes alone, and a message that a broker may refuse for its own sake (large,
-/// or with a direct reply-to) goes alone on a channel of its own.
+/// A refusal (no such exchange, no right to write) closes the channel, and with it go the verdicts on everything under
+/// way there. So every exchange has a [`Lane`] of its own, whose first publish goes alone; and what a broker may refuse
+/// for the message's own sake (large, with a direct reply-to) goes alone on a channel of its own. What may cost a
+/// connection goes over another one.
+///
+/// The broker's word on a message is told from its word on another by the number of the confirm and, for a returned
+/// message, by its replay token.
 #[derive(Debug)]
 pub struct RabbitPublisher {
     broker: Arc<Broker>,
-    channels: Mutex<HashMap<ShortString, Channel>>,
+    apart: Broker,
+    lanes: Mutex<Lanes>,
+    alone: Semaphore,
+    suspect: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Lanes {
+    by_exchange: HashMap<Text, Arc<Lane>>,
+    /// Exchanges that refused one message of many. The next may be another one: there they go one at a time.
+    picky: HashSet<Text>,
 }
 
 impl RabbitPublisher {
     #[must_use]
     pub fn new(broker: Arc<Broker>) -> Self {
-        Self { broker, channels: Mutex::default() }
+        let apart = broker.apart();
+        let (alone, suspect) = (Semaphore::new(ALONE_MAX), Semaphore::new(1));
+        Self { broker, apart, lanes: Mutex::default(), alone, suspect }
     }
 
-    async fn channel(&self) -> Result<Channel, PublishError> {
-        let not_sent = |error: String| PublishError::NotSent(error);
-        let channel = self.broker.channel().await.map_err(|error| not_sent(error.to_string()))?;
-        timeout(CONFIRM_DEADLINE, channel.confirm_select(ConfirmSelectOptions::default()))
-            .await
-            .map_err(|_| not_sent("the broker does not answer to confirm.select".to_owned()))?
-            .map_err(|error| not_sent(error.to_string()))?;
-        Ok(channel)
+    fn lanes(&self) -> std::sync::MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The exchange's channel, and whether it was tried before.
-    async fn channel_for(&self, exchange: &ShortString) -> Result<Channel, PublishError> {
-        let mut channels = self.channels.lock().await;
-        if let Some(channel) = channels.get(exchange).filter(|channel| channel.status().connected()) {
-            return Ok(channel.clone());
+    fn lane(&self, exchange: &Text) -> Arc<Lane> {
+        let mut lanes = self.lanes();
+        if let Some(lane) = lanes.by_exchange.get(exchange) {
+            return Arc::clone(lane);
         }
-        let channel = self.channel().await?;
-        if !exchange.as_str().is_empty() {
-            let passive = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
-            let look = channel.exchange_declare(exchange.clone(), ExchangeKind::Topic, passive, FieldTable::default());
-            match timeout(CONFIRM_DEADLINE, look).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(refused_or(&error, PublishError::NotSent)),
-                Err(_) => {
-                    return Err(PublishError::NotSent("the broker does not answer to exchange.declare".to_owned()));
+        if lanes.by_exchange.len() >= LANES_MAX {
+            lanes.by_exchange.retain(|_, lane| Arc::strong_count(lane) > 1);
+        }
+        let lane = Arc::new(if lanes.picky.contains(exchange) { Lane::narrow() } else { Lane::new() });
+        lanes.by_exchange.insert(exchange.clone(), Arc::clone(&lane));
+        lane
+    }
+
+    /// The lane is over; the next publish begins another.
+    fn retire(&self, exchange: &Text, lane: &Arc<Lane>) {
+        let mut lanes = self.lanes();
+        if lanes.by_exchange.get(exchange).is_some_and(|current| Arc::ptr_eq(current, lane)) {
+            lanes.by_exchange.remove(exchange);
+        }
+    }
+
+    async fn in_lane(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError> {
+        loop {
+            let lane = self.lane(&publish.exchange);
+            let Place { channel, alone, _permit } = match timeout_at(patience.begin_by, lane.place(&self.broker)).await
+            {
+                Ok(Some(Ok(place))) => place,
+                Ok(Some(Err(why))) => {
+                    self.retire(&publish.exchange, &lane);
+                    return Err(PublishError::NotSent(why));
                 }
+                Ok(None) => {
+                    self.retire(&publish.exchange, &lane);
+                    continue;
+                }
+                Err(_) => return Err(PublishError::NotSent("those before it took all the time there was".to_owned())),
+            };
+            let outcome = send(channel, publish, patience).await;
+            match outcome {
+                Ok(PublishOutcome::ChannelClosed { code, text }) if !alone => {
+                    self.retire(&publish.exchange, &lane);
+                    self.lanes().picky.insert(publish.exchange.clone());
+                    return Err(PublishError::InDoubt(format!("another message was refused beside it: {code} {text}")));
+                }
+                Ok(PublishOutcome::ChannelClosed { .. }) => self.retire(&publish.exchange, &lane),
+                // The lane was closed before this one's turn came.
+                Err(PublishFailure::NotSent(RawError::ChannelClosed { .. } | RawError::ClosedByUs)) => {
+                    self.retire(&publish.exchange, &lane);
+                    continue;
+                }
+                Ok(_) => lane.widen(),
+                // Its verdict may still come, and be taken for that on the next one.
+                Err(_) => self.retire(&publish.exchange, &lane),
             }
-        }
-        channels.insert(exchange.clone(), channel.clone());
-        Ok(channel)
-    }
-
-    async fn by_lapin(
-        channel: &Channel,
-        exchange: ShortString,
-        routing_key: ShortString,
-        properties: lapin::BasicProperties,
-        body: &[u8],
-    ) -> Result<Confirmed, PublishError> {
-        let mandatory = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let in_doubt = |why: String| PublishError::InDoubt(why);
-        let sent =
-            timeout(CONFIRM_DEADLINE, channel.basic_publish(exchange, routing_key, mandatory, body, properties)).await;
-        let confirm = sent
-            .map_err(|_| in_doubt("the broker takes nothing (connection blocked?)".to_owned()))?
-            .map_err(|error| refused_or(&error, PublishError::InDoubt))?;
-        match timeout(CONFIRM_DEADLINE, confirm).await {
-            Err(_) => Err(in_doubt(format!("no confirm within {} s", CONFIRM_DEADLINE.as_secs()))),
-            Ok(Err(error)) => Err(refused_or(&error, PublishError::InDoubt)),
-            Ok(Ok(Confirmation::Ack(None))) => Ok(Confirmed::new()),
-            Ok(Ok(Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)))) => {
-                Err(PublishError::Unroutable(format!("returned: {} {}", returned.reply_code, returned.reply_text)))
-            }
-            Ok(Ok(Confirmation::Nack(None))) => {
-                Err(PublishError::Refused("the broker could not take it (nack); its log says why".to_owned()))
-            }
-            Ok(Ok(Confirmation::NotRequested)) => Err(in_doubt("the channel gives no confirms".to_owned())),
+            return verdict(outcome);
         }
     }
 
-    /// For messages that lapin's types cannot hold.
-    async fn raw(&self, publish: &Publish) -> Result<Confirmed, PublishError> {
-        let channel = self.broker.raw_channel().await.map_err(|error| PublishError::NotSent(error.to_string()))?;
-        let outcome =
-            channel.publish(&publish.exchange, &publish.routing_key, &publish.message, CONFIRM_DEADLINE).await;
+    /// On a channel, or even a connection, of its own.
+    async fn alone(&self, publish: &Publish, patience: Patience, is_suspect: bool) -> Result<Confirmed, PublishError> {
+        let (broker, turns) = if is_suspect { (&self.apart, &self.suspect) } else { (&*self.broker, &self.alone) };
+        let not_sent = |why: &str| PublishError::NotSent(why.to_owned());
+        let opened = timeout_at(patience.begin_by, async {
+            let turn = turns.acquire().await.map_err(|_| not_sent("the publisher is closed"))?;
+            let channel = broker.raw_channel().await.map_err(|error| not_sent(&error.to_string()))?;
+            Ok((turn, channel))
+        });
+        let (_turn, channel) = opened.await.unwrap_or_else(|_| Err(not_sent("the broker opens no channel in time")))?;
+        let outcome = send(&channel, publish, patience).await;
+        let _ = channel.close(Duration::from_secs(2)).await;
+        if is_suspect {
+            self.apart.close().await;
+        }
         match outcome {
-            Ok(PublishOutcome::Routed) => Ok(Confirmed::new()),
-            Ok(PublishOutcome::Returned { code, text }) => {
-                Err(PublishError::Unroutable(format!("returned: {code} {text}")))
+            // Nothing else was on the connection. A broker that is being stopped says so with 320.
+            Err(PublishFailure::InDoubt(RawError::ConnectionClosed { code, text })) if is_suspect && code != 320 => {
+                Err(PublishError::Refused(format!("{code} {text}")))
             }
-            Ok(PublishOutcome::Nacked) => Err(PublishError::Refused("the broker could not take it (nack)".to_owned())),
-            Ok(PublishOutcome::ChannelClosed { code, text }) => Err(PublishError::Refused(format!("{code} {text}"))),
-            Err(error @ (RawError::Encode(_) | RawError::HeadersTooLong { .. })) => {
-                Err(PublishError::Refused(error.to_string()))
-            }
-            Err(error) => Err(PublishError::InDoubt(error.to_string())),
+            outcome => verdict(outcome),
         }
     }
 }
 
-/// A refusal with the broker's reason, or what `otherwise` makes of the error.
-fn refused_or(error: &lapin::Error, otherwise: fn(String) -> PublishError) -> PublishError {
-    match reply(error) {
-        Some((_, reply)) => PublishError::Refused(reply),
-        None => otherwise(error.to_string()),
+async fn send(channel: &RawChannel, publish: &Publish, patience: Patience) -> Result<PublishOutcome, PublishFailure> {
+    let value = match publish.message.headers.get_last(REPLAY_ID) {
+        Some(Value::Str(token)) => token.clone(),
+        _ => Text::default(),
+    };
+    let mark = Mark { header: REPLAY_ID, value };
+    let Publish { exchange, routing_key, message } = publish;
+    let until = patience.until.min(Instant::now() + CONFIRM_DEADLINE);
+    channel.publish_marked(exchange, routing_key, message, mark, patience.begin_by.min(until), until).await
+}
+
+/// The broker's word, where it is about this message and no other.
+fn verdict(outcome: Result<PublishOutcome, PublishFailure>) -> Result<Confirmed, PublishError> {
+    match outcome {
+        Ok(PublishOutcome::Routed) => Ok(Confirmed::new()),
+        Ok(PublishOutcome::Returned { code, text }) => {
+            Err(PublishError::Unroutable(format!("returned: {code} {text}")))
+        }
+        Ok(PublishOutcome::Nacked) => Err(PublishError::Refused(
+            "not taken by every queue it was routed to (nack): full, with overflow reject-publish, or not available"
+                .to_owned(),
+        )),
+        Ok(PublishOutcome::ChannelClosed { code, text }) => Err(PublishError::Refused(format!("{code} {text}"))),
+        Err(PublishFailure::NotSent(error @ (RawError::Encode(_) | RawError::HeadersTooLong { .. }))) => {
+            Err(PublishError::Refused(error.to_string()))
+        }
+        Err(PublishFailure::NotSent(error)) => Err(PublishError::NotSent(error.to_string())),
+        Err(PublishFailure::InDoubt(error)) => Err(PublishError::InDoubt(error.to_string())),
     }
 }
 
 /// Whether the broker may refuse this message for its own sake.
 fn is_risky(message: &RawMessage) -> bool {
-    let reply_to = message.properties.amqp().and_then(|p| p.reply_to.as_ref());
+    let properties = message.properties.amqp();
+    let reply_to = properties.and_then(|p| p.reply_to.as_ref());
+    let expiration = properties.and_then(|p| p.expiration.as_ref());
     message.body.as_ref().map_or(0, bytes::Bytes::len) > LARGE_BYTES
         || reply_to.is_some_and(|to| to.as_bytes().starts_with(b"amq.rabbitmq.reply-to"))
-        || message.properties.amqp().is_some_and(|p| p.expiration.is_some())
+        || expiration.is_some_and(|expiration| !is_milliseconds(expiration))
+}
+
+fn is_milliseconds(text: &Text) -> bool {
+    text.as_bytes().iter().all(u8::is_ascii_digit) && text.as_str().is_some_and(|text| text.parse::<u32>().is_ok())
+}
+
+/// Whether something in the headers could not be taken apart: a broker that cannot either ends the connection.
+fn is_suspect(headers: &Headers) -> bool {
+    fn within(value: &Value) -> bool {
+        match value {
+            Value::Opaque(_) => true,
+            Value::Array(values) => values.iter().any(within),
+            Value::Table(headers) => is_suspect(headers),
+            _ => false,
+        }
+    }
+    headers.iter().any(|(_, value)| within(value))
 }
 
 #[async_trait]
 impl Publisher for RabbitPublisher {
-    async fn publish(&self, publish: &Publish) -> Result<Confirmed, PublishError> {
-        let names = convert::to_short(&publish.exchange).zip(convert::to_short(&publish.routing_key));
-        let Some(((exchange, routing_key), properties)) = names.zip(convert::to_lapin(&publish.message)) else {
-            return self.raw(publish).await;
-        };
-        let body = publish.message.body.as_deref().unwrap_or_default();
-        if is_risky(&publish.message) {
-            let channel = self.channel().await?;
-            let outcome = Self::by_lapin(&channel, exchange, routing_key, properties, body).await;
-            let _ = channel.close(200, "done".into()).await;
-            return outcome;
+    async fn ready(&self, look: Look) -> Result<(), String> {
+        match (self.broker.standing().await, look) {
+            (StandingNow::Blocked(why), _) => Err(why),
+            (StandingNow::Open, Look::Glance) => Ok(()),
+            (StandingNow::Gone, Look::Glance) => Err("not connected".to_owned()),
+            // A broker that opens a channel is there.
+            (_, Look::Ask) => self.broker.raw_channel().await.map(drop).map_err(|error| error.to_string()),
         }
-        let channel = self.channel_for(&exchange).await?;
-        Self::by_lapin(&channel, exchange, routing_key, properties, body).await
+    }
+
+    async fn publish(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError> {
+        let is_suspect = is_suspect(&publish.message.headers);
+        if is_suspect || is_risky(&publish.message) {
+            return self.alone(publish, patience, is_suspect).await;
+        }
+        self.in_lane(publish, patience).await
     }
 
     async fn close(&self) {
-        self.channels.lock().await.clear();
+        self.lanes().by_exchange.clear();
+        self.apart.close().await;
         self.broker.close().await;
     }
 }

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use sqlx::{PgConnection, pool::PoolConnection, postgres::Postgres};
+use sqlx::{Connection, PgConnection, pool::PoolConnection, postgres::Postgres};
 use tokio::time::timeout;
 
 use super::PgStore;
 
 /// A statement that takes longer than this means a peer that is gone without saying so.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(60);
+
+/// For one round trip on a connection that nothing is under way on: shorter than the pool's own wait for a connection,
+/// so that it gets past several dead ones.
+const PING_DEADLINE: Duration = Duration::from_secs(3);
 
 /// Given back to the pool by [`Lease::finish`] only. Dropped before that, by an error or because nobody waits any
 /// more, the connection is closed: it may be in the middle of an answer. The server then rolls back.
@@ -51,6 +55,11 @@ pub(super) async fn within_for<T>(
         let silent = format!("no answer for {} s", deadline.as_secs());
         Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, silent)))
     })
+}
+
+/// Whether the other end is still there. An error closes the connection.
+pub(super) async fn answers(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    within_for(PING_DEADLINE, connection.ping()).await.map(|()| true)
 }
 
 /// Data over a link of 10 kB/s still arrives; a dead one is given up after ten minutes at most.

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value as Json;
-use sqlx::{PgConnection, Row, postgres::PgRow};
+use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -11,12 +11,12 @@ use super::{
     ActionError, PgStore, QueryError,
     actions::{lock, none_under_way},
     audit::{self, Entry},
+    claim,
     reading::answered,
 };
 use crate::{
-    dead_letter::{CapturedFrom, Origin, Status},
+    dead_letter::Status,
     dialect::{self, Publish, Target},
-    message::{RawMessage, Text, wire},
     policy::{moves, target},
 };
 
@@ -119,42 +119,14 @@ fn may_be_sent(letter: i64, status: &str) -> Result<(), ActionError> {
 async fn way(connection: &mut PgConnection, id: i64, to: &Target) -> Result<Publish, ActionError> {
     // Called when a replay is asked for or previewed.
     let row = sqlx::query(
-        "SELECT dialect, origin_exchange, origin_routing_key, origin_queue, captured_queue, captured_exchange,
+        "SELECT dialect, broker, origin_exchange, origin_routing_key, origin_queue, captured_queue, captured_exchange,
                 captured_routing_key, body, message_key, wire, traceback
          FROM dead_letter_queue WHERE id = $1",
     );
     let row = answered(row.bind(id).fetch_optional(connection)).await?.ok_or(ActionError::NotFound(id))?;
-    let (dialect, message, captured, origin) = rebuilt(&row).map_err(QueryError::from)?;
-    let message = message.map_err(ActionError::NoWay)?;
-    let publish = dialect::home(dialect.as_deref(), message, &captured, &origin, to);
+    // The same reading as the replay loop's, so that what is promised here is what it does.
+    let letter = claim::letter(&row).map_err(QueryError::from)?;
+    let message = letter.message.map_err(ActionError::NoWay)?;
+    let publish = dialect::home(letter.dialect.as_deref(), message, &letter.captured, &letter.origin, to);
     publish.map_err(|error| ActionError::NoWay(error.to_string()))
-}
-
-type Rebuilt = (Option<String>, Result<RawMessage, String>, CapturedFrom, Origin);
-
-/// A letter from its columns; the message, or why it cannot be rebuilt.
-fn rebuilt(row: &PgRow) -> Result<Rebuilt, sqlx::Error> {
-    let text = |column: &str| Ok::<_, sqlx::Error>(row.try_get::<Option<String>, _>(column)?.map(Text::from));
-    let origin = Origin {
-        exchange: text("origin_exchange")?,
-        routing_key: text("origin_routing_key")?,
-        queue: text("origin_queue")?,
-        ..Origin::default()
-    };
-    let captured = CapturedFrom {
-        queue: row.try_get::<Option<String>, _>("captured_queue")?.map(Into::into),
-        exchange: text("captured_exchange")?,
-        routing_key: text("captured_routing_key")?,
-        ..CapturedFrom::default()
-    };
-    let traceback: Option<String> = row.try_get("traceback")?;
-    let body: Option<Vec<u8>> = row.try_get("body")?;
-    let key: Option<Vec<u8>> = row.try_get("message_key")?;
-    let message = match row.try_get::<Option<Vec<u8>>, _>("wire")? {
-        None => Err("a service wrote this letter itself, and no route says where such letters go".to_owned()),
-        Some(bytes) => wire::decode(&bytes, traceback.as_deref())
-            .map(|message| RawMessage { body: body.map(Into::into), key: key.map(Into::into), ..message })
-            .map_err(|error| error.to_string()),
-    };
-    Ok((row.try_get("dialect")?, message, captured, origin))
 }

@@ -15,7 +15,8 @@ struct Sent {
     origin_exchange: Option<String>,
     origin_routing_key: Option<String>,
     origin_queue: Option<String>,
-    to_queue: bool,
+    /// It was not sent to where it was first published.
+    elsewhere: bool,
 }
 
 /// Marks those of `letters` that came back with a token of ours. Returns the tokens of true returns.
@@ -46,8 +47,8 @@ pub(super) async fn recognise(
         }
         letter.status = Status::Repeated;
         letter.replay_of = Some(sent.first);
-        if sent.to_queue {
-            // It was sent to the queue, not to where it was first published; that is the first letter's to tell.
+        if sent.elsewhere {
+            // Where it was first published is the first letter's to tell.
             letter.reading.origin.exchange = sent.origin_exchange.as_deref().map(Text::from);
             letter.reading.origin.routing_key = sent.origin_routing_key.as_deref().map(Text::from);
         }
@@ -65,7 +66,7 @@ fn token(letter: &DeadLetter) -> Option<Uuid> {
 async fn sent(connection: &mut PgConnection, tokens: &[Uuid]) -> Result<HashMap<Uuid, Sent>, sqlx::Error> {
     // Called for batches in which a message carries dlo-replay-id.
     let rows = sqlx::query(
-        "SELECT r.token, r.letter_id, r.target = '\"queue\"' AS to_queue, d.origin_exchange, d.origin_routing_key, d.origin_queue
+        "SELECT r.token, r.letter_id, r.target <> '\"original\"' AS elsewhere, d.origin_exchange, d.origin_routing_key, d.origin_queue
          FROM dlo_replays r JOIN dead_letter_queue d ON d.id = r.letter_id AND d.created_at = r.letter_created_at
          WHERE r.token = ANY ($1)",
     )
@@ -79,7 +80,7 @@ async fn sent(connection: &mut PgConnection, tokens: &[Uuid]) -> Result<HashMap<
                 origin_exchange: row.try_get("origin_exchange")?,
                 origin_routing_key: row.try_get("origin_routing_key")?,
                 origin_queue: row.try_get("origin_queue")?,
-                to_queue: row.try_get("to_queue")?,
+                elsewhere: row.try_get("elsewhere")?,
             };
             Ok((row.try_get("token")?, sent))
         })
@@ -91,19 +92,30 @@ pub(super) async fn record(connection: &mut PgConnection, returned: &[Uuid]) -> 
     if returned.is_empty() {
         return Ok(());
     }
-    // Called in the transaction that stores the returns. The row locks are taken in the order of ids.
+    // Called in the transaction that stores the returns, which are there by now. The row locks are taken in the order of
+    // ids. What a letter is now is decided by the newest attempt that may have arrived: a late return of an older one
+    // says nothing about it.
     sqlx::query(
         "WITH died AS (
-             SELECT id, letter_id, letter_created_at FROM dlo_replays
-             WHERE token = ANY ($1) AND verdict IS DISTINCT FROM 'DIED_AGAIN' ORDER BY letter_id FOR UPDATE
+             SELECT id, letter_id, letter_created_at, token FROM dlo_replays
+             WHERE token = ANY ($1) AND verdict IS DISTINCT FROM 'DIED_AGAIN' ORDER BY id FOR UPDATE
          ), verdict AS (
-             UPDATE dlo_replays r SET verdict = 'DIED_AGAIN', state = 'DONE', done_at = coalesce(r.done_at, now())
+             UPDATE dlo_replays r
+             SET verdict = 'DIED_AGAIN', state = 'DONE', error = NULL, lease_until = NULL, done_at = coalesce(r.done_at, now()),
+                 returned_as = (SELECT min(d.id) FROM dead_letter_queue d
+                                WHERE d.replay_of = died.letter_id AND d.headers ->> 'dlo-replay-id' = died.token::text)
              FROM died WHERE r.id = died.id
          )
          UPDATE dead_letter_queue d
-         SET retry_count = d.retry_count + 1, resolved_by = NULL,
-             status = CASE WHEN d.status IN ('REPLAYING', 'REPLAYED', 'RESOLVED') THEN 'FAILED' ELSE d.status END
-         FROM died WHERE d.id = died.letter_id AND d.created_at = died.letter_created_at",
+         SET retry_count = d.retry_count + died.times, resolved_by = CASE WHEN died.is_newest THEN NULL ELSE d.resolved_by END,
+             status = CASE WHEN died.is_newest AND d.status IN ('REPLAYING', 'REPLAYED', 'RESOLVED') THEN 'FAILED' ELSE d.status END,
+             notes = CASE WHEN d.notes -> 'in_doubt' = ANY (died.attempts) THEN nullif(d.notes - 'in_doubt', '{}') ELSE d.notes END
+         FROM (SELECT letter_id, letter_created_at, count(*)::int AS times, array_agg(to_jsonb(id)) AS attempts,
+                      NOT EXISTS (SELECT FROM dlo_replays newer
+                                  WHERE newer.letter_id = died.letter_id AND newer.id > max(died.id)
+                                    AND (newer.state IN ('LEASED', 'IN_DOUBT') OR newer.verdict = 'ROUTED')) AS is_newest
+               FROM died GROUP BY letter_id, letter_created_at) AS died
+         WHERE d.id = died.letter_id AND d.created_at = died.letter_created_at",
     )
     .bind(returned)
     .execute(connection)

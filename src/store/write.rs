@@ -26,6 +26,7 @@ const COPY_CHUNK_BYTES: usize = 256 * 1024;
 /// A receipt that only a commit can make. Against it a batch gives up its ack tokens.
 #[derive(Debug)]
 #[must_use = "what is stored has to be acked"]
+#[expect(clippy::manual_non_exhaustive, reason = "the private field is to keep this crate, too, from making one up")]
 pub struct Stored {
     pub rows: usize,
     pub bytes: usize,

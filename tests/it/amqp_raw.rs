@@ -3,7 +3,10 @@
 #![expect(clippy::expect_used, reason = "a test stops where it cannot go on")]
 
 mod broker;
+mod channels;
+mod frozen;
 mod lapin_limits;
+mod standing;
 mod tls;
 mod values;
 
@@ -46,6 +49,15 @@ on_each_broker! {
     super::idle => an_idle_connection_outlives_its_heartbeats,
     super::refused => a_refusal_says_why,
     super::given_up => a_publish_that_is_given_up_spends_the_channel,
+    super::channels::at_once => twenty_channels_consume_at_once,
+    super::channels::one_refusal => a_refusal_on_one_channel_leaves_the_others,
+    super::channels::one_deletion => a_deleted_queue_cancels_its_consumer_only,
+    super::channels::dropped => a_dropped_channel_gives_its_messages_back,
+    super::channels::window => a_channel_consumes_anew_with_another_prefetch,
+    super::channels::numbers => numbers_of_closed_channels_are_used_again,
+    super::frozen::heartbeats => a_frozen_link_ends_with_the_second_missed_heartbeat,
+    super::standing::shared => a_broker_has_one_standing_connection,
+    super::standing::nobody => a_broker_that_is_away_says_so,
     super::tls::certificates => tls_checks_certificates_on_both_sides,
     super::values::letters => every_type_of_value_comes_back_as_it_was_sent,
     super::values::odd_tables => odd_tables_do_what_is_written_down_here,

@@ -1,7 +1,11 @@
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod amqp_raw;
 mod capture;
 mod cli;
 mod conformance;
 mod faults;
+mod process;
+mod replay;
 mod schema;
 mod support;

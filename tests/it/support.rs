@@ -5,10 +5,14 @@ pub(crate) mod capture;
 pub(crate) mod database;
 pub(crate) mod letters;
 pub(crate) mod link;
+pub(crate) mod load;
 pub(crate) mod management;
 pub(crate) mod messages;
+pub(crate) mod program;
 pub(crate) mod rabbit;
+pub(crate) mod replay;
 pub(crate) mod services;
+pub(crate) mod shop;
 
 use std::time::{Duration, Instant};
 
@@ -26,6 +30,18 @@ pub(crate) async fn eventually<T>(what: &str, within: Duration, mut condition: i
         assert!(Instant::now() < deadline, "not within {within:?}: {what}");
         pause.tick().await;
     }
+}
+
+/// The second with `DLO_LONG` set: the same test, with numbers for a quiet hour.
+pub(crate) fn short_or_long<T>(short: T, long: T) -> T {
+    if std::env::var_os("DLO_LONG").is_some() { long } else { short }
+}
+
+/// Moments that differ from run to run, and come again with `DLO_SEED`.
+pub(crate) fn seeded() -> (u64, fastrand::Rng) {
+    let seed =
+        std::env::var("DLO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 20));
+    (seed, fastrand::Rng::with_seed(seed))
 }
 
 /// A name that no other test has.

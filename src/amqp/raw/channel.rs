@@ -3,12 +3,12 @@
 mod consume;
 mod publish;
 
-pub use publish::PublishOutcome;
+pub use publish::{PublishFailure, PublishOutcome};
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, OnceCell, oneshot};
 use tokio::time::timeout;
 
 use super::RawError;
@@ -25,15 +25,17 @@ use crate::amqp::codec::EncodeError;
 pub struct RawChannel {
     wire: Arc<Wire>,
     channel: Arc<Channel>,
-    /// Held by the publish under way; whether confirms are switched on.
-    confirming: Mutex<bool>,
+    /// Confirms are switched on.
+    confirming: OnceCell<()>,
+    /// Held by the one publish under way that has no mark.
+    unmarked: Mutex<()>,
 }
 
 impl RawChannel {
     pub(super) async fn open(wire: Arc<Wire>, within: Duration) -> Result<Self, RawError> {
         let channel = wire.shared.register()?;
         // From here on, giving up closes it.
-        let opened = Self { wire, channel, confirming: Mutex::new(false) };
+        let opened = Self { wire, channel, confirming: OnceCell::new(), unmarked: Mutex::default() };
         opened.ask("channel.open", within, CHANNEL_OPEN, |out| out.short("reserved", b"")).await?;
         Ok(opened)
     }

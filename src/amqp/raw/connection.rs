@@ -73,8 +73,8 @@ impl RawConnection {
         Ok(Self { wire: Arc::new(Wire { shared, agreed, reading, writing }) })
     }
 
-    /// Opens a channel. [`RawError::NoChannel`] when as many are open as the broker allows; the connection is as good
-    /// as before then.
+    /// Opens a channel. [`RawError::NoChannel`] when as many are open as the broker allows, those included that were
+    /// dropped a moment ago; the connection is as good as before then.
     pub async fn open_channel(&self, within: Duration) -> Result<RawChannel, RawError> {
         RawChannel::open(self.wire.clone(), within).await
     }

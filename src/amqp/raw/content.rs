@@ -30,7 +30,7 @@ pub struct RawDelivery {
 pub(super) enum Purpose {
     Deliver(Envelope),
     Get(Envelope),
-    /// A message of our own that comes back. The publisher still has it, so the content is not kept.
+    /// A message of our own that comes back. The publisher still has it, so the body is not kept.
     Return {
         code: u16,
         text: Text,
@@ -70,7 +70,7 @@ impl Content {
         if body_bytes > BODY_BYTES_MAX {
             return Err(RawError::Protocol("a body is larger than 2 GiB"));
         }
-        let (properties, headers) = if self.keeps() { decode_properties(reader.rest()) } else { Default::default() };
+        let (properties, headers) = decode_properties(reader.rest());
         self.header = Some(Header { body_bytes, properties, headers });
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Content {
         if self.received > header.body_bytes {
             return Err(RawError::Protocol("a body is longer than its header says"));
         }
-        if self.keeps() {
+        if self.keeps_body() {
             let body_bytes = header.body_bytes as usize;
             make_room(&mut self.body, payload.len(), body_bytes)?;
             self.body.extend_from_slice(payload);
@@ -94,25 +94,25 @@ impl Content {
         self.header.as_ref().is_some_and(|header| header.body_bytes == self.received)
     }
 
-    fn keeps(&self) -> bool {
+    fn keeps_body(&self) -> bool {
         !matches!(self.purpose, Purpose::Return { .. })
     }
 
-    /// The purpose, and the message unless it was not kept.
+    /// The purpose, and the message so far as it was kept.
     pub(super) fn finish(self) -> Received {
         let (properties, headers) = self.header.map(|h| (h.properties, h.headers)).unwrap_or_default();
-        let delivery = |envelope: Envelope| RawDelivery {
+        let (envelope, received): (_, fn(RawDelivery) -> Received) = match self.purpose {
+            Purpose::Deliver(envelope) => (envelope, Received::Delivery),
+            Purpose::Get(envelope) => (envelope, Received::Got),
+            Purpose::Return { code, text } => return Received::Return { code, text, headers },
+        };
+        received(RawDelivery {
             tag: envelope.tag,
             exchange: envelope.exchange,
             routing_key: envelope.routing_key,
             redelivered: envelope.redelivered,
             message: RawMessage::amqp(properties, headers, Bytes::from(self.body)),
-        };
-        match self.purpose {
-            Purpose::Deliver(envelope) => Received::Delivery(delivery(envelope)),
-            Purpose::Get(envelope) => Received::Got(delivery(envelope)),
-            Purpose::Return { code, text } => Received::Return { code, text },
-        }
+        })
     }
 }
 
@@ -133,5 +133,42 @@ fn make_room(body: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), Ra
 pub(super) enum Received {
     Delivery(RawDelivery),
     Got(RawDelivery),
-    Return { code: u16, text: Text },
+    Return { code: u16, text: Text, headers: Headers },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announcing(body_bytes: u64) -> Content {
+        let envelope = Envelope { tag: 1, redelivered: false, exchange: "".into(), routing_key: "".into() };
+        let mut content = Content::new(Purpose::Get(envelope));
+        content.header(&[&[0, 60, 0, 0][..], &body_bytes.to_be_bytes(), &[0, 0]].concat()).expect("a header");
+        content
+    }
+
+    #[test]
+    fn a_body_ends_in_a_buffer_of_its_size() {
+        for size in [0, 1, 1000, 5 << 20] {
+            let mut content = announcing(size);
+            let body = vec![7; size as usize];
+            for chunk in body.chunks(70_000) {
+                assert!(!content.is_complete());
+                content.body(chunk).expect("fits");
+            }
+            assert!(content.is_complete());
+            assert_eq!(content.body.capacity(), size as usize);
+        }
+    }
+
+    #[test]
+    fn an_absurd_size_is_believed_for_what_has_come() {
+        let mut content = announcing(BODY_BYTES_MAX);
+        content.body(&[7; 100]).expect("fits");
+        assert_eq!(content.body.capacity(), BELIEVED_BYTES);
+        content.body(&vec![7; 2 << 20]).expect("fits");
+        assert!(content.body.capacity() <= 5 << 20, "{}", content.body.capacity());
+        let more = announcing(4).body(b"hello");
+        assert!(matches!(more, Err(RawError::Protocol(_))), "{more:?}");
+    }
 }

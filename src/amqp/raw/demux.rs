@@ -87,9 +87,10 @@ impl Demux {
                 Ok(())
             }
             Received::Got(delivery) => receiving.channel.lock().reply(Reply::Got(Some(Box::new(delivery)))),
-            Received::Return { code, text } => {
-                receiving.channel.lock().returned(code, text);
-                Ok(())
+            Received::Return { code, text, headers } => {
+                let mut state = receiving.channel.lock();
+                // Of a channel that has ended nobody asks any more.
+                if state.ended.is_some() { Ok(()) } else { state.publishes.returned(code, text, &headers) }
             }
         }
     }
@@ -101,6 +102,9 @@ impl Demux {
             Method::GetOk(envelope) => receiving.begin(Purpose::Get(envelope)),
             Method::Return { code, text } => receiving.begin(Purpose::Return { code, text }),
             Method::Flow { active } => {
+                if self.shared.outbox.is_stuck() {
+                    return Err(RawError::Protocol("it asks more than it listens"));
+                }
                 self.shared.outbox.push(flow_ok(number, active), None);
                 Ok(())
             }
@@ -160,8 +164,8 @@ impl Receiving {
         self.hand_over()?;
         let mut state = self.channel.lock();
         match method {
-            Method::Ack { tag } => state.confirmed(tag, true),
-            Method::Nack { tag } => state.confirmed(tag, false),
+            Method::Ack { tag, multiple } => state.publishes.confirmed(tag, multiple, true),
+            Method::Nack { tag, multiple } => state.publishes.confirmed(tag, multiple, false),
             Method::ChannelOpenOk | Method::QosOk | Method::ConsumeOk | Method::ConfirmSelectOk => {
                 return state.reply(Reply::Done);
             }

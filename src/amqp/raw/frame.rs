@@ -195,6 +195,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_length_is_not_believed_and_a_large_buffer_is_not_kept() {
+        let claim = [&[BODY, 0, 1][..], &(FRAME_BYTES_MAX as u32).to_be_bytes(), &[7; 9]].concat();
+        let mut reader = FrameReader::new(&claim[..]);
+        assert!(matches!(reader.next().await, Err(RawError::Lost(_))));
+        assert!(reader.buffer.capacity() < 1 << 20, "{}", reader.buffer.capacity());
+
+        let bytes = [whole(BODY, 1, &vec![7; 8 << 20]), whole(METHOD, 1, b"abc"), whole(METHOD, 1, b"abc")].concat();
+        let mut reader = FrameReader::new(&bytes[..]);
+        for length in [8 << 20, 3, 3] {
+            assert_eq!(reader.next().await.expect("a frame").payload.len(), length);
+        }
+        reader.read().await.expect_err("the end");
+        assert!(reader.buffer.capacity() <= KEPT_BYTES_MAX, "{}", reader.buffer.capacity());
+    }
+
+    #[tokio::test]
     async fn what_is_no_frame_is_an_error() {
         for bytes in [&b"AMQP\0\x01\0\0"[..], b"\x01\0\0\x7f\xff\xff\xff\0", b"\x01\0\0\0\0\0\x01xx"] {
             assert!(matches!(FrameReader::new(bytes).next().await, Err(RawError::Protocol(_))), "{bytes:?}");

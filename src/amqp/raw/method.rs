@@ -78,9 +78,11 @@ pub(super) enum Method {
     GetEmpty,
     Ack {
         tag: u64,
+        multiple: bool,
     },
     Nack {
         tag: u64,
+        multiple: bool,
     },
     ConfirmSelectOk,
     /// Nothing that concerns us.
@@ -134,8 +136,8 @@ impl Method {
             }
             (60, 71) => Self::GetOk(Envelope::read(r)?),
             (60, 72) => Self::GetEmpty,
-            ACK => Self::Ack { tag: r.u64()? },
-            (60, 120) => Self::Nack { tag: r.u64()? },
+            ACK => Self::Ack { tag: r.u64()?, multiple: r.byte()? & 1 != 0 },
+            (60, 120) => Self::Nack { tag: r.u64()?, multiple: r.byte()? & 1 != 0 },
             (85, 11) => Self::ConfirmSelectOk,
             _ => Self::Other,
         })

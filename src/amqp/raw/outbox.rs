@@ -73,6 +73,11 @@ impl Outbox {
         }
     }
 
+    /// Whether more frames wait, bodies aside, than those who ask for room can have left.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.lock().waiting.iter().map(|out| out.frames.len()).sum::<usize>() > 4 * BYTES_MAX
+    }
+
     /// All that waits; `None` when there is nothing and nothing will come. Cancel safe. For one task.
     pub(super) async fn take(&self) -> Option<Vec<Outgoing>> {
         loop {

@@ -9,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 use super::connection::closing;
 use super::consumer::{Deliveries, End};
 use super::method::CHANNEL_CLOSE;
+use super::publishes::Publishes;
 use super::shared::Shared;
-use super::{PublishOutcome, RawDelivery, RawError};
+use super::{RawDelivery, RawError};
 use crate::message::Text;
 
 /// An answer to a method of ours.
@@ -40,9 +41,7 @@ pub(super) struct State {
     pub(super) consumer: Option<Consuming>,
     /// Consumers so far, by which they are named.
     pub(super) consumers: u64,
-    pub(super) publish: Option<Publish>,
-    /// Publishes so far, by which confirms are numbered.
-    pub(super) published: u64,
+    pub(super) publishes: Publishes,
 }
 
 /// The consumer there is.
@@ -50,15 +49,6 @@ pub(super) struct State {
 pub(super) struct Consuming {
     pub(super) tag: Text,
     pub(super) deliveries: Arc<Deliveries>,
-}
-
-/// The publish under way. One at a time: a returned message carries no number, so it must be the only one.
-#[derive(Debug)]
-pub(super) struct Publish {
-    pub(super) tag: u64,
-    /// The broker returns a message before it confirms it.
-    pub(super) returned: Option<(u16, Text)>,
-    pub(super) done: oneshot::Sender<PublishOutcome>,
 }
 
 impl Channel {
@@ -115,7 +105,7 @@ impl State {
 
     fn end(&mut self, reason: RawError) {
         self.replies.clear();
-        self.publish = None;
+        self.publishes.clear();
         if let Some(consumer) = self.consumer.take() {
             consumer.deliveries.end(End::Failed(reason.clone()));
         }
@@ -137,24 +127,6 @@ impl State {
     pub(super) fn consumer_over(&mut self, tag: &Text, end: End) {
         if let Some(consumer) = self.consumer.take_if(|consumer| consumer.tag == *tag) {
             consumer.deliveries.end(end);
-        }
-    }
-
-    pub(super) fn returned(&mut self, code: u16, text: Text) {
-        if let Some(publish) = &mut self.publish {
-            publish.returned = Some((code, text));
-        }
-    }
-
-    /// A confirm covers the publish under way, whether it names it alone or as the last of several.
-    pub(super) fn confirmed(&mut self, tag: u64, acked: bool) {
-        if let Some(publish) = self.publish.take_if(|publish| publish.tag <= tag) {
-            let outcome = match publish.returned {
-                Some((code, text)) if acked => PublishOutcome::Returned { code, text: lossy(&text) },
-                _ if acked => PublishOutcome::Routed,
-                _ => PublishOutcome::Nacked,
-            };
-            let _ = publish.done.send(outcome);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
 };
 
 const LABEL_WIDTH: usize = 14;
+const LABEL_WIDTH_MAX: usize = 32;
 
 /// Builds the text of `dlo show`.
 #[derive(Debug)]
@@ -22,11 +23,12 @@ pub(super) struct Page {
     now: DateTime<Utc>,
     /// A title that waits for its first line: empty sections are not shown.
     title: Option<String>,
+    label_width: usize,
 }
 
 impl Page {
     pub(super) fn new(style: Style, full: bool, now: DateTime<Utc>) -> Self {
-        Self { text: String::new(), style, full, now, title: None }
+        Self { text: String::new(), style, full, now, title: None, label_width: LABEL_WIDTH }
     }
 
     pub(super) fn text(&self) -> &str {
@@ -50,6 +52,13 @@ impl Page {
 
     pub(super) fn section(&mut self, title: &str) {
         self.title = Some(title.to_owned());
+        self.label_width = LABEL_WIDTH;
+    }
+
+    /// Widens the labels of this section to the longest of `labels`, within reason.
+    pub(super) fn labels<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
+        let longest = labels.map(|label| label.width() + 2).max().unwrap_or(0);
+        self.label_width = longest.clamp(LABEL_WIDTH, LABEL_WIDTH_MAX);
     }
 
     /// `label  value`, on one line; nothing when there is no value.
@@ -60,8 +69,8 @@ impl Page {
     pub(super) fn painted(&mut self, label: &str, value: Option<&str>, paint: Paint) {
         let Some(value) = value.filter(|value| !value.is_empty()) else { return };
         let label = one_line(label);
-        let padding = " ".repeat(LABEL_WIDTH.saturating_sub(label.as_str().width()).max(1));
-        let room = self.room(2 + LABEL_WIDTH.max(label.len() + 1));
+        let padding = " ".repeat(self.label_width.saturating_sub(label.as_str().width()).max(1));
+        let room = self.room(2 + self.label_width.max(label.as_str().width() + 1));
         let value = self.paint(paint, &cut(&one_line(value), room));
         let label = self.paint(Paint::Dim, &label);
         self.raw(&format!("  {label}{padding}{value}"));

@@ -160,6 +160,7 @@ fn headers(page: &mut Page, letter: &Letter) {
         })
         .unwrap_or_default();
     page.section(&format!("Headers ({})", headers.len()));
+    page.labels(headers.iter().map(|(name, _)| name.as_str()));
     for (name, value) in headers {
         let text = serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| match value.get() {
             r#"{"$column": "traceback"}"# | r#"{"$column":"traceback"}"# => "(the stack trace below)".to_owned(),

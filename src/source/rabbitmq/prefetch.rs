@@ -1,4 +1,4 @@
-//! How many messages the broker may send ahead, from the sizes seen: lapin buffers whatever comes, so this is the
+//! How many messages the broker may send ahead, from the sizes seen: what has come is in memory, so this is the
 //! only bound on memory. Pure.
 
 /// Above this a longer window gains nothing: batches are a fifth of it.

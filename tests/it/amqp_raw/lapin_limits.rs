@@ -1,5 +1,5 @@
-//! What lapin does with messages its types cannot hold. The RabbitMQ source relies on every word of this, so a new
-//! version of lapin that does better fails here and says so.
+//! What lapin does with messages its types cannot hold: why nothing of it reads messages here. A new version of lapin that
+//! does better fails here and says so.
 
 use std::process::Command;
 

@@ -76,6 +76,14 @@ impl Database {
         sqlx::query_scalar(sql).fetch_one(&self.pool).await.unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
+    /// `None` while the database does not answer.
+    pub(crate) async fn try_scalar<T>(&self, sql: &str) -> Option<T>
+    where
+        T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + Unpin,
+    {
+        sqlx::query_scalar(sql).fetch_one(&self.pool).await.ok()
+    }
+
     pub(crate) async fn count(&self) -> i64 {
         self.scalar("SELECT count(*) FROM dead_letter_queue").await
     }

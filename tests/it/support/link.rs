@@ -6,6 +6,7 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use tokio::{
@@ -24,6 +25,8 @@ pub(crate) enum Fault {
     CutBeforeAnswer,
     /// The word and all behind it waits for [`Link::thaw`].
     Hold,
+    /// The word arrives, as does all behind it; nothing comes back any more.
+    SwallowAnswers,
 }
 
 /// See the module.
@@ -47,6 +50,10 @@ struct Gate {
     /// Connections of an older one are cut.
     generation: u64,
     frozen: bool,
+    /// Connections of an older one stay silent.
+    memory: u64,
+    /// How long every read takes to get on.
+    delay: Duration,
 }
 
 impl Link {
@@ -90,6 +97,16 @@ impl Link {
         self.shared.gate.send_modify(|gate| gate.frozen = false);
     }
 
+    /// Lets the connections there are fall silent for ever, and none of their ends know. New ones pass.
+    pub(crate) fn forget(&self) {
+        self.shared.gate.send_modify(|gate| gate.memory += 1);
+    }
+
+    /// Makes everything take that much longer, in both directions.
+    pub(crate) fn slow(&self, delay: Duration) {
+        self.shared.gate.send_modify(|gate| gate.delay = delay);
+    }
+
     /// Arms a fault for the first client that says `word`.
     pub(crate) fn on(&self, word: &[u8], fault: Fault) {
         *self.shared.trap.lock().expect("not poisoned") = Some((word.to_vec(), fault));
@@ -119,20 +136,20 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         if gate.down {
             continue;
         }
-        tokio::spawn(serve(client, Arc::clone(&shared), gate.generation));
+        tokio::spawn(serve(client, Arc::clone(&shared), gate));
     }
 }
 
-async fn serve(client: TcpStream, shared: Arc<Shared>, generation: u64) {
+async fn serve(client: TcpStream, shared: Arc<Shared>, born: Gate) {
     let Ok(server) = TcpStream::connect(&shared.upstream).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (client_reads, client_writes) = client.into_split();
     let (server_reads, server_writes) = server.into_split();
-    let (answers, cut_at_answer) = watch::channel(false);
+    let (answers, answered) = watch::channel(None);
     // What each direction does when it ends ends the other, and with it both sockets.
     tokio::select! {
-        () = there(client_reads, server_writes, &shared, generation, answers) => {}
-        () = back(server_reads, client_writes, &shared, generation, cut_at_answer) => {}
+        () = there(client_reads, server_writes, &shared, born, answers) => {}
+        () = back(server_reads, client_writes, &shared, born, answered) => {}
     }
 }
 
@@ -140,8 +157,8 @@ async fn there(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     shared: &Shared,
-    generation: u64,
-    answers: watch::Sender<bool>,
+    born: Gate,
+    answers: watch::Sender<Option<Fault>>,
 ) {
     let mut gate = shared.gate.subscribe();
     let mut buffer = vec![0; 256 * 1024];
@@ -149,23 +166,20 @@ async fn there(
     loop {
         let read = tokio::select! {
             read = from.read(&mut buffer) => read.unwrap_or(0),
-            () = cut(&mut gate, generation) => return,
+            () = cut(&mut gate, born) => return,
         };
         match shared.spring(&buffer[..read]) {
             Some(Fault::CutBefore) => return,
-            Some(Fault::CutBeforeAnswer) => answers.send_replace(true),
-            Some(Fault::Hold) => {
-                held = true;
-                true
-            }
-            None => false,
-        };
+            Some(fault @ (Fault::CutBeforeAnswer | Fault::SwallowAnswers)) => drop(answers.send_replace(Some(fault))),
+            Some(Fault::Hold) => held = true,
+            None => {}
+        }
         if held {
             // Lifted by a thaw after this moment.
             shared.gate.send_modify(|gate| gate.frozen = true);
             held = false;
         }
-        if read == 0 || passes(&mut gate, generation).await.is_none() || to.write_all(&buffer[..read]).await.is_err() {
+        if passes(&mut gate, born).await.is_none() || read == 0 || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
     }
@@ -175,30 +189,39 @@ async fn back(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     shared: &Shared,
-    generation: u64,
-    cut_at_answer: watch::Receiver<bool>,
+    born: Gate,
+    answered: watch::Receiver<Option<Fault>>,
 ) {
     let mut gate = shared.gate.subscribe();
     let mut buffer = vec![0; 256 * 1024];
     loop {
         let read = tokio::select! {
             read = from.read(&mut buffer) => read.unwrap_or(0),
-            () = cut(&mut gate, generation) => return,
+            () = cut(&mut gate, born) => return,
         };
-        let over = read == 0 || *cut_at_answer.borrow();
-        if over || passes(&mut gate, generation).await.is_none() || to.write_all(&buffer[..read]).await.is_err() {
+        let fault = *answered.borrow();
+        if fault == Some(Fault::SwallowAnswers) && read > 0 {
+            continue;
+        }
+        let over = read == 0 || fault.is_some();
+        if over || passes(&mut gate, born).await.is_none() || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
     }
 }
 
-async fn cut(gate: &mut watch::Receiver<Gate>, generation: u64) {
-    drop(gate.wait_for(|gate| gate.generation != generation).await);
+async fn cut(gate: &mut watch::Receiver<Gate>, born: Gate) {
+    drop(gate.wait_for(|gate| gate.generation != born.generation).await);
 }
 
-async fn passes(gate: &mut watch::Receiver<Gate>, generation: u64) -> Option<()> {
-    let gate = gate.wait_for(|gate| gate.generation != generation || !gate.frozen).await.ok()?;
-    (gate.generation == generation).then_some(())
+async fn passes(gate: &mut watch::Receiver<Gate>, born: Gate) -> Option<()> {
+    let open = |gate: &Gate| !gate.frozen && gate.memory == born.memory;
+    let delay = gate.borrow().delay;
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    let gate = gate.wait_for(|gate| gate.generation != born.generation || open(gate)).await.ok()?;
+    (gate.generation == born.generation).then_some(())
 }
 
 impl Shared {

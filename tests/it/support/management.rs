@@ -65,6 +65,20 @@ impl Management {
         .await;
     }
 
+    /// Waits until connections of that user are listed, and closes them all.
+    pub(crate) async fn close_connections_of(&self, user: &str) {
+        eventually(&format!("connections of {user} are closed"), SOON, async || {
+            let all = self.get("connections").await.unwrap_or_default();
+            let mut closed = false;
+            for connection in all.as_array().into_iter().flatten().filter(|c| c["user"] == user) {
+                let name = connection["name"].as_str().unwrap_or_default();
+                closed |= self.delete(&format!("connections/{}", encode(name))).await;
+            }
+            closed.then_some(())
+        })
+        .await;
+    }
+
     async fn named(&self, name: &str) -> Vec<String> {
         let all = self.get("connections").await.unwrap_or_default();
         let all = all.as_array().cloned().unwrap_or_default();

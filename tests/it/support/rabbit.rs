@@ -1,14 +1,14 @@
 //! A broker with queues of one test, gone with it.
 
-use std::{sync::Mutex, time::Duration};
+use std::{num::NonZeroU16, sync::Mutex, time::Duration};
 
 use dead_letter_office::{
     amqp::{
         convert,
-        raw::{ConnectOptions, PublishOutcome, RawChannel, RawConnection},
+        raw::{ConnectOptions, PublishOutcome, RawChannel, RawConnection, RawDelivery},
         uri::BrokerAddress,
     },
-    message::{RawMessage, Text},
+    message::{Headers, RawMessage, Text},
     source::rabbitmq::topology::QueueType,
 };
 use lapin::{
@@ -67,9 +67,25 @@ impl Rabbit {
         name
     }
 
+    /// Something of the management API that goes at the end.
+    pub(crate) fn delete_at_end(&self, path: String) {
+        self.litter.lock().expect("not poisoned").push(path);
+    }
+
     pub(crate) fn exchange_name(&self) -> String {
         let name = unique("x");
         self.litter.lock().expect("not poisoned").push(format!("exchanges/%2f/{name}"));
+        name
+    }
+
+    /// A user who may do everything, gone at the end.
+    pub(crate) async fn user(&self, password: &str) -> String {
+        let name = unique("user");
+        self.litter.lock().expect("not poisoned").push(format!("users/{name}"));
+        let user = serde_json::json!({ "password": password, "tags": "" });
+        self.management.put(&format!("users/{name}"), &user).await;
+        let rights = serde_json::json!({ "configure": ".*", "write": ".*", "read": ".*" });
+        self.management.put(&format!("permissions/%2f/{name}"), &rights).await;
         name
     }
 
@@ -100,7 +116,12 @@ impl Rabbit {
         self.declare_kind(name, kind, arguments).await;
     }
 
-    pub(crate) async fn declare_kind<const N: usize>(&self, name: &str, kind: &str, extra: [(&str, AMQPValue); N]) {
+    pub(crate) async fn declare_kind<'a>(
+        &self,
+        name: &str,
+        kind: &str,
+        extra: impl IntoIterator<Item = (&'a str, AMQPValue)>,
+    ) {
         let mut arguments = FieldTable::default();
         arguments.insert("x-queue-type".into(), string(kind));
         if kind == "quorum" {
@@ -122,6 +143,27 @@ impl Rabbit {
             .await
             .expect("declared");
         name
+    }
+
+    /// Takes `count` messages, as a plain consumer does, and no more.
+    pub(crate) async fn take(&self, queue: &str, count: usize) -> Vec<RawDelivery> {
+        let (_connection, channel) = self.raw().await;
+        let prefetch = NonZeroU16::new(500).expect("not zero");
+        let mut consumer = channel.consume(queue, prefetch, &Headers::new(), SOON).await.expect("consumes");
+        let mut taken = Vec::with_capacity(count);
+        while taken.len() < count {
+            let delivery = consumer.recv(SOON).await.expect("open");
+            let delivery = delivery.unwrap_or_else(|| panic!("{} of {count} messages", taken.len()));
+            channel.ack(delivery.tag, SOON).await.expect("acked");
+            taken.push(delivery);
+        }
+        channel.ping(SOON).await.expect("acks arrived");
+        taken
+    }
+
+    pub(crate) async fn unbind(&self, queue: &str, exchange: &str, key: &str) {
+        let none = FieldTable::default();
+        self.channel.queue_unbind(queue.into(), exchange.into(), key.into(), none).await.expect("unbound");
     }
 
     pub(crate) async fn bind(&self, queue: &str, exchange: &str, key: &str) {
@@ -204,17 +246,6 @@ impl Rabbit {
         eventually(&format!("{queue} is empty"), SOON, async || {
             empty = if self.ready(queue).await == 0 { empty + 1 } else { 0 };
             (empty >= 40).then_some(())
-        })
-        .await;
-    }
-
-    /// Waits until the queue holds that many messages, given out or not. The broker's statistics lag by seconds.
-    pub(crate) async fn wait_for_depth(&self, queue: &str, expected: u64) {
-        eventually(&format!("{queue} holds {expected}"), SOON, async || {
-            let found = self.management.queue(queue).await?;
-            let of = |name: &str| found[name].as_u64();
-            (of("messages")? == expected && of("messages_ready")? + of("messages_unacknowledged")? == expected)
-                .then_some(())
         })
         .await;
     }

@@ -1,18 +1,19 @@
-//! Publishing, one message at a time, each with its verdict.
+//! Publishing, each message with its verdict.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::super::RawError;
 use super::super::frame::{self, HEADER};
 use super::super::method::{CONFIRM_SELECT, PUBLISH};
-use super::super::state::Publish;
+use super::super::{Mark, RawError};
 use super::RawChannel;
 use crate::amqp::codec;
 use crate::message::{AmqpProperties, RawMessage, Text};
+
+const WHAT: &str = "basic.publish";
 
 /// What became of a message, once the broker has said so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +24,20 @@ pub enum PublishOutcome {
     Returned { code: u16, text: String },
     /// The broker could not take responsibility.
     Nacked,
-    /// The broker refuses such a publish: 404 is an exchange that does not exist. The channel is spent.
+    /// The broker refuses such a publish: 404 is an exchange that does not exist. The channel is spent. Of several
+    /// under way each hears this, and it was one of them.
     ChannelClosed { code: u16, text: String },
+}
+
+/// Why there is no verdict.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PublishFailure {
+    /// Not a byte of it was sent.
+    #[error("not sent: {0}")]
+    NotSent(#[source] RawError),
+    /// It may have arrived or not.
+    #[error("in doubt: {0}")]
+    InDoubt(#[source] RawError),
 }
 
 impl RawChannel {
@@ -39,45 +52,80 @@ impl RawChannel {
         message: &RawMessage,
         within: Duration,
     ) -> Result<PublishOutcome, RawError> {
-        let frames = self.encode_publish(exchange, routing_key, message)?;
-        let body = message.body.clone().unwrap_or_default();
-        let published = timeout(within, self.publish_encoded(frames, body, within)).await;
-        published.map_err(|_| RawError::Deadline("basic.publish"))?
+        let published = timeout(within, async {
+            let _alone = self.unmarked.lock().await;
+            let verdict = self.begin_publish(exchange, routing_key, message, None).await?;
+            let mut in_doubt = CloseUnlessDecided { channel: self, decided: false };
+            let verdict = verdict.await;
+            in_doubt.decided = true;
+            verdict.or_else(|_| self.refusal())
+        });
+        published.await.map_err(|_| RawError::Deadline(WHAT))?
     }
 
-    async fn publish_encoded(
+    /// Publishes a message as `mandatory`, or not at all when it finds no room before `begin_by`, and waits for the
+    /// broker's verdict `until` a later point in time. Any number may be under way at once; they go out in the order in
+    /// which they found room.
+    ///
+    /// When the time passes after it was sent, the message may or may not have arrived. A verdict that comes late is
+    /// heard by nobody, and the channel is as good as before.
+    pub async fn publish_marked(
         &self,
-        frames: Vec<u8>,
-        body: Bytes,
-        within: Duration,
-    ) -> Result<PublishOutcome, RawError> {
-        let mut confirming = self.confirming.lock().await;
-        if !*confirming {
-            self.ask("confirm.select", within, CONFIRM_SELECT, |out| {
-                out.u8(0);
-                Ok(())
-            })
-            .await?;
-            *confirming = true;
+        exchange: &Text,
+        routing_key: &Text,
+        message: &RawMessage,
+        mark: Mark,
+        begin_by: Instant,
+        until: Instant,
+    ) -> Result<PublishOutcome, PublishFailure> {
+        let late = RawError::Deadline(WHAT);
+        if Instant::now() >= begin_by {
+            return Err(PublishFailure::NotSent(late));
         }
+        let begun = timeout_at(begin_by, self.begin_publish(exchange, routing_key, message, Some(mark))).await;
+        let verdict = begun.unwrap_or(Err(late)).map_err(PublishFailure::NotSent)?;
+        match timeout_at(until, verdict).await {
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(_)) => self.refusal().map_err(PublishFailure::InDoubt),
+            Err(_) => Err(PublishFailure::InDoubt(RawError::Deadline(WHAT))),
+        }
+    }
+
+    /// Hands a publish to the writing task. Dropped before it is done, it has done nothing.
+    async fn begin_publish(
+        &self,
+        exchange: &Text,
+        routing_key: &Text,
+        message: &RawMessage,
+        mark: Option<Mark>,
+    ) -> Result<oneshot::Receiver<PublishOutcome>, RawError> {
+        let frames = self.encode_publish(exchange, routing_key, message)?;
+        let body = message.body.clone().unwrap_or_default();
+        self.confirming.get_or_try_init(|| self.confirm()).await?;
         self.room().await?;
-        let (done, verdict) = oneshot::channel();
-        {
-            let mut state = self.channel.lock();
-            state.ensure_open()?;
-            state.published += 1;
-            state.publish = Some(Publish { tag: state.published, returned: None, done });
-            self.wire.shared.outbox.push(frames, Some((self.channel.number, body)));
-        }
-        let mut in_doubt = CloseUnlessDecided { channel: self, decided: false };
-        let verdict = verdict.await;
-        in_doubt.decided = true;
-        match verdict {
-            Ok(outcome) => Ok(outcome),
-            Err(_) => match self.reason() {
-                RawError::ChannelClosed { code, text } => Ok(PublishOutcome::ChannelClosed { code, text }),
-                reason => Err(reason),
-            },
+        let mut state = self.channel.lock();
+        state.ensure_open()?;
+        let verdict = state.publishes.begin(mark);
+        self.wire.shared.outbox.push(frames, Some((self.channel.number, body)));
+        Ok(verdict)
+    }
+
+    async fn confirm(&self) -> Result<(), RawError> {
+        // Who waits for a publish has a limit of its own.
+        const WITHIN: Duration = Duration::from_secs(30);
+        self.ask("confirm.select", WITHIN, CONFIRM_SELECT, |out| {
+            out.u8(0);
+            Ok(())
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// What it means that the channel ended before a verdict.
+    fn refusal(&self) -> Result<PublishOutcome, RawError> {
+        match self.reason() {
+            RawError::ChannelClosed { code, text } => Ok(PublishOutcome::ChannelClosed { code, text }),
+            reason => Err(reason),
         }
     }
 
@@ -110,7 +158,8 @@ impl RawChannel {
     }
 }
 
-/// Closes the channel when a publish is given up: its verdict, come late, would be taken for the next one's.
+/// Closes the channel when a publish without a mark is given up: its return, come late, would be taken for that of the
+/// next one.
 struct CloseUnlessDecided<'a> {
     channel: &'a RawChannel,
     decided: bool,
@@ -120,7 +169,7 @@ impl Drop for CloseUnlessDecided<'_> {
     fn drop(&mut self) {
         if !self.decided {
             let RawChannel { wire, channel, .. } = self.channel;
-            channel.abandon(&wire.shared, RawError::Deadline("basic.publish"));
+            channel.abandon(&wire.shared, RawError::Deadline(WHAT));
         }
     }
 }

@@ -1,0 +1,177 @@
+//! The loop of one broker: claims attempts while the broker is there and the rate allows, and has them made.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use tokio::{
+    task::{JoinError, JoinSet},
+    time::{Instant, sleep, sleep_until},
+};
+
+use super::{
+    Look, Publisher, Replay,
+    pace::Pace,
+    wake::Woken,
+    work::{Made, Work},
+};
+
+/// Attempts in hand at once.
+const IN_HAND_MAX: usize = 1000;
+/// Before a broker that was away, or a database, is tried again.
+const AWAY_PAUSE: Duration = Duration::from_secs(2);
+
+pub(super) struct Driver {
+    replay: Replay,
+    broker: String,
+    publisher: Arc<dyn Publisher>,
+    woken: Woken,
+    pace: Pace,
+    /// Claims being worked on.
+    work: JoinSet<Made>,
+    /// Attempts we hold leases of.
+    in_hand: HashSet<i64>,
+    /// The answer to a claim got lost: there may be leases that we know nothing of.
+    unsure: bool,
+    /// The broker took nothing the last time.
+    away: bool,
+}
+
+impl Driver {
+    pub(super) fn new(replay: Replay, broker: String, publisher: Arc<dyn Publisher>, woken: Woken) -> Self {
+        let pace = Pace::new(replay.rate, Instant::now());
+        let (work, in_hand) = (JoinSet::new(), HashSet::new());
+        Self { replay, broker, publisher, woken, pace, work, in_hand, unsure: false, away: false }
+    }
+
+    pub(super) async fn run(mut self) {
+        while !self.replay.stop.is_cancelled() {
+            self.make_room().await;
+            if !self.is_broker_there().await || !self.is_sure().await {
+                continue;
+            }
+            let most = (IN_HAND_MAX / self.replay.concurrency.max(1)).max(1);
+            match self.pace.take(most, Instant::now()) {
+                Ok(allowed) => self.claim(allowed).await,
+                Err(at) => self.unless_stopped(sleep_until(at)).await,
+            }
+        }
+        while let Some(made) = self.work.join_next().await {
+            self.finished(made);
+        }
+    }
+
+    /// Waits until another claim may be worked on.
+    async fn make_room(&mut self) {
+        while let Some(made) = self.work.try_join_next() {
+            self.finished(made);
+        }
+        while self.work.len() >= self.replay.concurrency.max(1) {
+            if let Some(made) = self.work.join_next().await {
+                self.finished(made);
+            }
+        }
+    }
+
+    fn finished(&mut self, made: Result<Made, JoinError>) {
+        match made {
+            Ok(made) => {
+                self.away |= made.not_sent;
+                for replay in made.replays {
+                    self.in_hand.remove(&replay);
+                }
+            }
+            // Its leases run out, and then the attempts are in doubt, which they are.
+            Err(error) => tracing::error!(%error, broker = self.broker, "a replay task died"),
+        }
+    }
+
+    /// While a broker is away its attempts wait in the table, and their letters are not on their way.
+    async fn is_broker_there(&mut self) -> bool {
+        if !self.away && self.publisher.ready(Look::Glance).await.is_ok() {
+            return true;
+        }
+        self.woken.forget();
+        match self.replay.store.is_waiting(&self.broker).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let stop = self.replay.stop.clone();
+                stop.run_until_cancelled(self.woken.wait()).await;
+                return false;
+            }
+            Err(error) => {
+                tracing::warn!(%error, broker = self.broker, "cannot look for replays");
+                self.unless_stopped(sleep(AWAY_PAUSE)).await;
+                return false;
+            }
+        }
+        if std::mem::take(&mut self.away) {
+            self.unless_stopped(sleep(AWAY_PAUSE)).await;
+        }
+        if let Err(why) = self.publisher.ready(Look::Ask).await {
+            tracing::warn!(broker = self.broker, why, "replays wait: the broker is not to be had");
+            self.away = true;
+            return false;
+        }
+        true
+    }
+
+    /// Gives back what may have been leased to us without our knowing.
+    async fn is_sure(&mut self) -> bool {
+        if !self.unsure {
+            return true;
+        }
+        let in_hand: Vec<i64> = self.in_hand.iter().copied().collect();
+        match self.replay.store.give_back(&self.broker, &in_hand).await {
+            Ok(attempts) => {
+                self.unsure = false;
+                if attempts > 0 {
+                    tracing::info!(
+                        attempts,
+                        broker = self.broker,
+                        "leases that got lost on their way to us wait again"
+                    );
+                }
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, broker = self.broker, "cannot look for replays");
+                self.unless_stopped(sleep(AWAY_PAUSE)).await;
+                false
+            }
+        }
+    }
+
+    async fn claim(&mut self, allowed: usize) {
+        self.woken.forget();
+        // Before the database's clock starts the lease, so that ours is the stricter one.
+        let claimed_at = Instant::now();
+        let limit = i64::try_from(allowed).unwrap_or(i64::MAX);
+        match self.replay.store.claim(&self.broker, limit, self.replay.lease).await {
+            Ok(leases) => {
+                self.pace.give_back(allowed - leases.len().min(allowed));
+                if leases.is_empty() {
+                    let stop = self.replay.stop.clone();
+                    stop.run_until_cancelled(self.woken.wait()).await;
+                    return;
+                }
+                self.in_hand.extend(leases.iter().map(|lease| lease.replay));
+                let work = Work {
+                    replay: self.replay.clone(),
+                    broker: self.broker.clone(),
+                    publisher: Arc::clone(&self.publisher),
+                    claimed_at,
+                };
+                self.work.spawn(work.make(leases));
+            }
+            Err(error) => {
+                self.pace.give_back(allowed);
+                self.unsure = true;
+                tracing::warn!(%error, broker = self.broker, "cannot look for replays");
+                self.unless_stopped(sleep(AWAY_PAUSE)).await;
+            }
+        }
+    }
+
+    async fn unless_stopped(&self, wait: impl Future<Output = ()>) {
+        self.replay.stop.run_until_cancelled(wait).await;
+    }
+}
