@@ -156,7 +156,7 @@ impl RabbitSource {
         self.note_held();
         let session = Arc::clone(&link.session);
         // All is decided before anything is waited for: this wait, too, may be given up.
-        if link.has_progressed() {
+        if link.was_sound() {
             self.pauses = pauses();
         }
         self.failed(&OpenError::Link(why));

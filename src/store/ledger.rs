@@ -27,10 +27,10 @@ impl SessionLedger for PgStore {
             "WITH known AS (
                  INSERT INTO dlo_queue_epochs (source, queue) VALUES ($1, $2)
                  ON CONFLICT (source, queue) DO UPDATE SET epoch = dlo_queue_epochs.epoch RETURNING epoch
-             ), ceiling AS (SELECT last_value FROM dead_letter_queue_id_seq),
+             ), ceiling AS (SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END AS id FROM dead_letter_queue_id_seq),
              opened AS (
                  INSERT INTO dlo_capture_sessions (source, queue, instance, floor_id, ceiling_id)
-                 SELECT $1, $2, $3, last_value, last_value FROM ceiling RETURNING id, ceiling_id
+                 SELECT $1, $2, $3, ceiling.id, ceiling.id FROM ceiling RETURNING id, ceiling_id
              )
              SELECT id, ceiling_id, epoch FROM opened, known",
         )

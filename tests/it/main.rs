@@ -4,6 +4,8 @@ mod amqp_raw;
 mod capture;
 mod cli;
 mod conformance;
+mod faults;
 mod process;
 mod replay;
+mod schema;
 mod support;

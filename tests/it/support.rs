@@ -1,5 +1,6 @@
 //! What the tests stand on: services, a fresh database and queue each, links that can be cut, waiting.
 
+pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod database;
 pub(crate) mod letters;

@@ -17,6 +17,9 @@ pub(super) const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
 /// How often a broker is asked whether it has our acks.
 pub(super) const PING_EVERY: Duration = Duration::from_secs(1);
 
+/// A link that stood this long was no failure, though nothing may have come over it.
+const SOUND_AFTER: Duration = Duration::from_secs(5);
+
 /// How a link ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
@@ -58,6 +61,7 @@ pub(super) struct Link {
     draining: Option<NonZeroU16>,
     last_tag: u64,
     acked_tag: u64,
+    opened: Instant,
     /// When the broker last answered.
     pinged: Instant,
     /// What ended it, seen while taking along what was there already; to be told at the next wait.
@@ -92,6 +96,7 @@ impl Link {
             draining: None,
             last_tag: 0,
             acked_tag: 0,
+            opened: Instant::now(),
             pinged: Instant::now(),
             ended: None,
         })
@@ -102,9 +107,9 @@ impl Link {
         self.last_tag - self.acked_tag
     }
 
-    /// Whether the queue has become shorter by it.
-    pub(super) fn has_progressed(&self) -> bool {
-        self.acked_tag > 0
+    /// Whether it was worth opening: the queue has become shorter by it, or it stood for a while.
+    pub(super) fn was_sound(&self) -> bool {
+        self.acked_tag > 0 || self.opened.elapsed() >= SOUND_AFTER
     }
 
     /// The next message. Cancel safe.

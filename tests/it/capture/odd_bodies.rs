@@ -2,8 +2,8 @@
 
 use dead_letter_office::message::{AmqpProperties, Headers, RawMessage, Text, Value};
 
-use super::Bench;
 use crate::support::{
+    bench::Bench,
     letters::Letter,
     messages::{headers, message, random_text, sorted, text, without_counts},
 };

@@ -6,8 +6,8 @@ use dead_letter_office::{
 };
 use lapin::ExchangeKind;
 
-use super::Bench;
 use crate::support::{
+    bench::Bench,
     database::Tally,
     letters::Letter,
     messages::{bodies, headers, message, numbered, without_counts},

@@ -10,9 +10,9 @@ use dead_letter_office::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Bench;
 use crate::support::{
     SOON,
+    bench::Bench,
     database::{Database, Tally, store_with},
     eventually,
     messages::{bodies, headers, message, numbered, text, without_counts},

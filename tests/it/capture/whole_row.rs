@@ -8,9 +8,10 @@ use dead_letter_office::{
 };
 use lapin::ExchangeKind;
 
-use super::Bench;
 use crate::support::{
-    SOON, database, eventually,
+    SOON,
+    bench::Bench,
+    database, eventually,
     messages::{headers, message, random_bytes, text},
     rabbit::{Rabbit, string},
 };

@@ -50,7 +50,8 @@ async fn starts_before(database_first: bool) {
     let http = free_port();
     let setup = Setup { http: Some(http), ..Setup::new(&rabbit, &database) };
     let setup = setup.broker_over(&broker_link).database_over(&database_link);
-    (broker_link.down(), database_link.down());
+    broker_link.down();
+    database_link.down();
     let mut program = setup.start();
 
     eventually("it lives", SOON, async || (program.status("/livez").await == Some(200)).then_some(())).await;

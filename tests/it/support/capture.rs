@@ -32,6 +32,7 @@ pub(crate) struct Plan {
     pub(crate) writers: usize,
     /// Bytes in flight.
     pub(crate) share: usize,
+    pub(crate) prefetch: Option<u16>,
     pub(crate) source: String,
     pub(crate) connections: u32,
 }
@@ -46,6 +47,7 @@ impl Plan {
             limits: Limits { rows: 1000, bytes: 4 << 20 },
             writers: 2,
             share: 24 << 20,
+            prefetch: None,
             source: "orders".to_owned(),
             connections: 6,
         }
@@ -61,6 +63,12 @@ impl Plan {
     /// Reaches the database over `link`.
     pub(crate) fn database_over(mut self, link: &Link) -> Self {
         self.database = self.database.host(&link.address.ip().to_string()).port(link.address.port());
+        self
+    }
+
+    /// A fixed number of messages that may be in hand.
+    pub(crate) fn prefetch(mut self, prefetch: u16) -> Self {
+        self.prefetch = Some(prefetch);
         self
     }
 
@@ -113,7 +121,7 @@ impl Office {
                 service: None,
             });
             let settings = Settings {
-                prefetch: None,
+                prefetch: plan.prefetch,
                 info,
                 queue: plan.queue,
                 broker: Arc::clone(&broker),

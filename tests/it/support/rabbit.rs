@@ -250,17 +250,6 @@ impl Rabbit {
         .await;
     }
 
-    /// Waits until the queue holds that many messages, given out or not. The broker's statistics lag by seconds.
-    pub(crate) async fn wait_for_depth(&self, queue: &str, expected: u64) {
-        eventually(&format!("{queue} holds {expected}"), SOON, async || {
-            let found = self.management.queue(queue).await?;
-            let of = |name: &str| found[name].as_u64();
-            (of("messages")? == expected && of("messages_ready")? + of("messages_unacknowledged")? == expected)
-                .then_some(())
-        })
-        .await;
-    }
-
     pub(crate) async fn lapin(&self) -> Connection {
         Connection::connect(&self.urls.amqp, ConnectionProperties::default()).await.expect("connects")
     }
