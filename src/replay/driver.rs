@@ -18,6 +18,7 @@ use super::{
 const IN_HAND_MAX: usize = 1000;
 /// Before a broker that was away, or a database, is tried again.
 const AWAY_PAUSE: Duration = Duration::from_secs(2);
+const COMPLAIN_EVERY: Duration = Duration::from_secs(30);
 
 pub(super) struct Driver {
     replay: Replay,
@@ -33,13 +34,14 @@ pub(super) struct Driver {
     unsure: bool,
     /// The broker took nothing the last time.
     away: bool,
+    complained: Option<Instant>,
 }
 
 impl Driver {
     pub(super) fn new(replay: Replay, broker: String, publisher: Arc<dyn Publisher>, woken: Woken) -> Self {
         let pace = Pace::new(replay.rate, Instant::now());
         let (work, in_hand) = (JoinSet::new(), HashSet::new());
-        Self { replay, broker, publisher, woken, pace, work, in_hand, unsure: false, away: false }
+        Self { replay, broker, publisher, woken, pace, work, in_hand, unsure: false, away: false, complained: None }
     }
 
     pub(super) async fn run(mut self) {
@@ -98,7 +100,7 @@ impl Driver {
                 return false;
             }
             Err(error) => {
-                tracing::warn!(%error, broker = self.broker, "cannot look for replays");
+                self.complain("cannot look for replays", &error);
                 self.unless_stopped(sleep(AWAY_PAUSE)).await;
                 return false;
             }
@@ -107,7 +109,7 @@ impl Driver {
             self.unless_stopped(sleep(AWAY_PAUSE)).await;
         }
         if let Err(why) = self.publisher.ready(Look::Ask).await {
-            tracing::warn!(broker = self.broker, why, "replays wait: the broker is not to be had");
+            self.complain("replays wait: the broker is not to be had", &why);
             self.away = true;
             return false;
         }
@@ -133,7 +135,7 @@ impl Driver {
                 true
             }
             Err(error) => {
-                tracing::warn!(%error, broker = self.broker, "cannot look for replays");
+                self.complain("cannot look for replays", &error);
                 self.unless_stopped(sleep(AWAY_PAUSE)).await;
                 false
             }
@@ -165,9 +167,17 @@ impl Driver {
             Err(error) => {
                 self.pace.give_back(allowed);
                 self.unsure = true;
-                tracing::warn!(%error, broker = self.broker, "cannot look for replays");
+                self.complain("cannot look for replays", &error);
                 self.unless_stopped(sleep(AWAY_PAUSE)).await;
             }
+        }
+    }
+
+    /// An outage is tried every two seconds and told every half minute.
+    fn complain(&mut self, what: &'static str, why: &dyn std::fmt::Display) {
+        if self.complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
+            self.complained = Some(Instant::now());
+            tracing::warn!(broker = self.broker, error = %why, "{what}");
         }
     }
 
