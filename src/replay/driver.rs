@@ -20,6 +20,7 @@ const IN_HAND_MAX: usize = 1000;
 const AWAY_PAUSE: Duration = Duration::from_secs(2);
 /// How often we look who else sends.
 const SHARE_EVERY: Duration = Duration::from_secs(5);
+const COMPLAIN_EVERY: Duration = Duration::from_secs(30);
 
 pub(super) struct Driver {
     replay: Replay,
@@ -39,6 +40,7 @@ pub(super) struct Driver {
     unsure: bool,
     /// The broker took nothing the last time.
     away: bool,
+    complained: Option<Instant>,
 }
 
 impl Driver {
@@ -57,6 +59,7 @@ impl Driver {
             after: 0,
             unsure: false,
             away: false,
+            complained: None,
         }
     }
 
@@ -121,7 +124,7 @@ impl Driver {
                 return false;
             }
             Err(error) => {
-                tracing::warn!(%error, broker = self.broker, "cannot look for replays");
+                self.complain("cannot look for replays", &error);
                 self.unless_stopped(sleep(AWAY_PAUSE)).await;
                 return false;
             }
@@ -130,7 +133,7 @@ impl Driver {
             self.unless_stopped(sleep(AWAY_PAUSE)).await;
         }
         if let Err(why) = self.publisher.ready(Look::Ask).await {
-            tracing::warn!(broker = self.broker, why, "replays wait: the broker is not to be had");
+            self.complain("replays wait: the broker is not to be had", &why);
             self.away = true;
             return false;
         }
@@ -156,7 +159,7 @@ impl Driver {
                 true
             }
             Err(error) => {
-                tracing::warn!(%error, broker = self.broker, "cannot look for replays");
+                self.complain("cannot look for replays", &error);
                 self.unless_stopped(sleep(AWAY_PAUSE)).await;
                 false
             }
@@ -210,9 +213,17 @@ impl Driver {
             Err(error) => {
                 self.pace.give_back(allowed);
                 self.unsure = true;
-                tracing::warn!(%error, broker = self.broker, "cannot look for replays");
+                self.complain("cannot look for replays", &error);
                 self.unless_stopped(sleep(AWAY_PAUSE)).await;
             }
+        }
+    }
+
+    /// An outage is tried every two seconds and told every half minute.
+    fn complain(&mut self, what: &'static str, why: &dyn std::fmt::Display) {
+        if self.complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
+            self.complained = Some(Instant::now());
+            tracing::warn!(broker = self.broker, error = %why, "{what}");
         }
     }
 

@@ -79,6 +79,8 @@ async fn database_outage(test: &str, outage: Outage, lasts: Duration) {
     sent.stored(&database, super::CATCH_UP).await;
     program.wait_for_metric("dlo_source_lag_messages{", 0.0, SOON).await;
     let figures = settles(&mut program, &rabbit, &database, &setup, &sent).await;
+    let told = program.log().matches("cannot look for replays").count();
+    assert!(told <= 1 + lasts.as_secs() as usize / 30, "the same outage told {told} times");
     figures.print(test, &format!("{lasts:?} away, lag {lag}, ready after {ready_after:.1?}"), began);
 }
 
