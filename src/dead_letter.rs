@@ -156,6 +156,10 @@ impl Notes {
         self.0.insert(name.to_owned(), value.into());
     }
 
+    pub fn unset(&mut self, name: &str) {
+        self.0.shift_remove(name);
+    }
+
     /// Appends to the list `name`.
     pub fn add(&mut self, name: &str, value: impl Into<Json>) {
         if let Json::Array(list) = self.0.entry(name).or_insert_with(|| Json::Array(Vec::new())) {

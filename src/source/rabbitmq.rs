@@ -208,8 +208,13 @@ async fn open_link(
     timeout(ANSWER_DEADLINE, queue.prepare(&declaring)).await.map_err(|_| OpenError::Silent("queue.declare"))??;
     let _ = timeout(ANSWER_DEADLINE, declaring.close(200, "declared".into())).await;
     let channel = broker.raw_channel().await?;
-    let session = ledger.open(&info.name, &queue.name).await?;
-    Ok(Link::open(channel, &queue.name, prefetch, session, number).await?)
+    let session = Arc::new(ledger.open(&info.name, &queue.name).await?);
+    let opened = Link::open(channel, &queue.name, prefetch, Arc::clone(&session), number).await;
+    if opened.is_err() {
+        // Nothing came by it. Best effort, as every closing of a session.
+        let _ = ledger.close(&session, true).await;
+    }
+    Ok(opened?)
 }
 
 #[async_trait]

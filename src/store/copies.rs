@@ -81,6 +81,7 @@ impl Window {
             letter.status = if found.is_some() { Status::Duplicate } else { Status::Failed };
             letter.duplicate_of = found.as_ref().map(|row| row.root);
             letter.replay_of = None;
+            letter.reading.notes.unset("copy");
             let Some(row) = found else { continue };
             letter.reading.notes.set("copy", "redelivery");
             match claimed.iter_mut().find(|(session, _)| *session == row.session) {

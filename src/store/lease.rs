@@ -66,3 +66,25 @@ pub(super) async fn answers(connection: &mut PgConnection) -> Result<bool, sqlx:
 pub(super) fn copy_deadline(bytes: usize) -> Duration {
     STATEMENT_DEADLINE + Duration::from_millis((bytes as u64 / 8).min(540_000))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::WriteError;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_database_that_never_answers_is_given_up_and_counts_as_away() {
+        let silence = std::future::pending::<Result<(), sqlx::Error>>();
+
+        let given_up = within(silence).await.expect_err("not for ever");
+
+        assert!(matches!(WriteError::from(given_up), WriteError::Unavailable(_)));
+    }
+
+    #[test]
+    fn a_large_copy_is_given_longer_but_not_for_ever() {
+        assert_eq!(copy_deadline(0), STATEMENT_DEADLINE);
+        assert!(copy_deadline(1 << 20) > Duration::from_secs(120));
+        assert_eq!(copy_deadline(1 << 30), Duration::from_secs(600));
+    }
+}

@@ -28,7 +28,7 @@ fn months(now: DateTime<Utc>) -> impl Iterator<Item = (NaiveDate, NaiveDate)> {
 }
 
 impl PgStore {
-    /// One round: partitions ahead, default partition emptied, old closed letters removed.
+    /// One round: partitions ahead, default partition emptied, settled sessions and old closed letters removed.
     ///
     /// Attaching and dropping lock the parent. They give up after a moment rather than stand in capture's way, and
     /// the next round tries again.
@@ -49,6 +49,7 @@ impl PgStore {
             done.moved += moved;
         }
         txn.commit().await?;
+        forget_sessions(&mut connection, now).await?;
         if let Some(retention) = retention {
             let before = now - chrono::Duration::from_std(retention).unwrap_or(chrono::Duration::MAX);
             done.removed = remove_closed(&mut connection, before).await?;
@@ -56,6 +57,16 @@ impl PgStore {
         }
         Ok(done)
     }
+}
+
+/// Capture sessions that nothing can come again from: closed, with every ack known to have arrived.
+async fn forget_sessions(connection: &mut PgConnection, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+    // Called by maintenance. A day is for people who look into what happened.
+    sqlx::query("DELETE FROM dlo_capture_sessions WHERE closed_at < $1 AND floor_id >= ceiling_id")
+        .bind(now - chrono::Duration::days(1))
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 fn name(from: NaiveDate) -> String {

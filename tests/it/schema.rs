@@ -245,6 +245,24 @@ async fn retention_removes_many_rows_in_pieces() {
 }
 
 #[tokio::test]
+async fn sessions_that_nothing_can_come_again_from_are_forgotten_after_a_day() {
+    let database = Database::fresh().await;
+    database
+        .execute(
+            "INSERT INTO dlo_capture_sessions (source, queue, instance, floor_id, ceiling_id, closed_at) VALUES
+             ('settled', 'q', 'i', 7, 7, now() - interval '2 days'), ('unsettled', 'q', 'i', 6, 7, now() - interval '2 days'),
+             ('recent', 'q', 'i', 7, 7, now()), ('open', 'q', 'i', 7, 7, NULL)",
+        )
+        .await;
+
+    database.store().maintain(now(), None).await.expect("maintained");
+
+    let left: String =
+        database.scalar("SELECT string_agg(source, ' ' ORDER BY source) FROM dlo_capture_sessions").await;
+    assert_eq!(left, "open recent unsettled");
+}
+
+#[tokio::test]
 async fn wide_columns_are_compressed_with_lz4_where_the_server_has_it() {
     let database = Database::fresh().await;
     let has_lz4: bool = database

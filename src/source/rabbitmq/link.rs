@@ -82,17 +82,16 @@ impl Link {
         channel: RawChannel,
         queue: &str,
         prefetch: u16,
-        session: Session,
+        session: Arc<Session>,
         number: u64,
     ) -> Result<Self, LinkError> {
         let consumer = channel.consume(queue, at_least_one(prefetch), &arguments(), ANSWER_DEADLINE).await?;
-        let (session, queue) = (Arc::new(session), queue.to_owned());
         Ok(Self {
             session,
             number,
             channel,
             consumer,
-            queue,
+            queue: queue.to_owned(),
             draining: None,
             last_tag: 0,
             acked_tag: 0,

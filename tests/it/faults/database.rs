@@ -105,6 +105,33 @@ async fn a_database_that_is_away_for_long_is_waited_for() {
     bench.exactly_once(&published).await;
 }
 
+/// Waits on purpose, for as long as we wait for an answer: the peer is gone without a word, and only we can notice.
+#[tokio::test]
+async fn a_database_that_falls_silent_is_given_up_and_another_connection_is_tried() {
+    let bench = Bench::new().await;
+    let link = bench.link_to_database().await;
+    let mut plan = bench.plan().database_over(&link);
+    plan.address.heartbeat_s = Some(2);
+    let office = plan.start();
+    office.receiving().await;
+    let published = numbered(0, 400);
+    bench.rabbit.publish_to(&bench.queue, &published[..200]).await;
+    bench.captured(&published[..200]).await;
+
+    link.freeze();
+    bench.rabbit.publish_to(&bench.queue, &published[200..]).await;
+    eventually("the silence is noticed", SOON * 4, async || office.metrics.is_blocked().then_some(())).await;
+    assert!(office.metrics.is_up(), "the broker's session lives on");
+    // What hung is thrown away, not used again: its bytes stay where they are.
+    link.cut();
+    link.thaw();
+    bench.captured(&published).await;
+    bench.drained(&office).await;
+    office.stop().await;
+
+    bench.exactly_once(&published).await;
+}
+
 #[tokio::test]
 async fn a_silent_database_does_not_hold_up_the_hard_stop_and_nothing_is_lost() {
     let bench = Bench::new().await;

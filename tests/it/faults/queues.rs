@@ -144,6 +144,9 @@ async fn a_queue_that_another_consumer_has_to_itself_is_asked_for_less_and_less_
     eventually("some time", SOON, async || (since.elapsed() > Duration::from_secs(6)).then_some(())).await;
     let attempts = bench.sessions().await;
     assert!(attempts <= 7, "{attempts} attempts in 6 s");
+    let closed: i64 =
+        bench.database.scalar("SELECT count(*) FROM dlo_capture_sessions WHERE closed_at IS NOT NULL").await;
+    assert!(attempts - closed <= 1, "an attempt that failed leaves no session open");
     drop((consumer, channel));
     holder.close(200, "".into()).await.expect("closed");
     let published = bench.publish_numbered(10).await;
