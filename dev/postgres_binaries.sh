@@ -5,7 +5,7 @@
 # shellcheck source=dev/service/postgres.sh
 source "$root/dev/service/postgres.sh"
 major=$1 version=$2
-port=$((55400 + major + offset))
+port=$((23400 + major + offset))
 variable=DLO_TEST_POSTGRES${major}_URL
 admin_variable=DLO_TEST_POSTGRES${major}_ADMIN_URL
 

@@ -2,7 +2,7 @@
 # PostgreSQL from Debian: a cluster of the project's own, unknown to Debian's tools and apart from its clusters.
 # fsync and synchronous_commit stay on: what the project promises rests on them.
 
-port=$((55432 + offset))
+port=$((23432 + offset))
 variable=DLO_TEST_DATABASE_URL
 admin_variable=DLO_TEST_POSTGRES_ADMIN_URL
 stop_signal=INT # "fast": does not wait for open sessions

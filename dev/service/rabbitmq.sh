@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shared with dev/process.sh
 # RabbitMQ from Debian (3.10 in Debian 12): a node of the project's own with its own epmd, apart from the system's.
 
-port=$((55672 + offset))
+port=$((23672 + offset))
 prefix=DLO_TEST_RABBITMQ
 node=$dir/node       # the node's folder
 seen_node=$node      # and its name to the node

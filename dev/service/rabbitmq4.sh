@@ -4,7 +4,7 @@
 
 # shellcheck source=dev/service/rabbitmq.sh
 source "$root/dev/service/rabbitmq.sh"
-port=$((56672 + offset))
+port=$((24672 + offset))
 prefix=DLO_TEST_RABBITMQ4
 seen_node=/mnt
 debian=$dir/dist

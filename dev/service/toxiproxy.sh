@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shared with dev/process.sh
 # Toxiproxy: cuts and slows connections in fault tests; proxies are made through its HTTP API.
 
-port=$((58474 + offset))
+port=$((26474 + offset))
 
 missing() { need curl curl; }
 

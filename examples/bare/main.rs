@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 const ACK_EVERY: u64 = 500;
 
 fn url() -> String {
-    std::env::var("DLO_BENCH_RABBITMQ_URL").unwrap_or_else(|_| "amqp://guest:guest@127.0.0.1:55672/%2f".to_owned())
+    std::env::var("DLO_BENCH_RABBITMQ_URL").unwrap_or_else(|_| "amqp://guest:guest@127.0.0.1:23672/%2f".to_owned())
 }
 
 #[tokio::main]

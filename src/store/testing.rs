@@ -14,7 +14,7 @@ pub(crate) struct TestDb {
 }
 
 fn server() -> PgConnectOptions {
-    let url = std::env::var("DLO_TEST_DATABASE_URL").unwrap_or("postgres://dlo:dlo@127.0.0.1:55432/dlo".to_owned());
+    let url = std::env::var("DLO_TEST_DATABASE_URL").unwrap_or("postgres://dlo:dlo@127.0.0.1:23432/dlo".to_owned());
     PgConnectOptions::from_str(&url).expect("a database address")
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn prefetch(n: u16) -> NonZeroU16 {
 impl Broker {
     /// RabbitMQ 3, which must be there, if not yet.
     pub(crate) async fn three() -> Self {
-        let url = env("DLO_TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:55672/%2f");
+        let url = env("DLO_TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:23672/%2f");
         let mut pause = tokio::time::interval(Duration::from_millis(500));
         tokio::time::timeout(Duration::from_secs(120), async {
             loop {
@@ -52,7 +52,7 @@ impl Broker {
 
     /// RabbitMQ 4, where it is up.
     pub(crate) async fn four() -> Option<Self> {
-        Self::connect(4, &env("DLO_TEST_RABBITMQ4_URL", "amqp://guest:guest@127.0.0.1:56672/%2f")).await.ok()
+        Self::connect(4, &env("DLO_TEST_RABBITMQ4_URL", "amqp://guest:guest@127.0.0.1:24672/%2f")).await.ok()
     }
 
     async fn connect(major: u8, url: &str) -> lapin::Result<Self> {

@@ -16,7 +16,7 @@ struct Proxy {
 
 impl Proxy {
     async fn to(broker: &Broker) -> Self {
-        let base = std::env::var("DLO_TEST_TOXIPROXY_URL").unwrap_or_else(|_| "http://127.0.0.1:58474".to_owned());
+        let base = std::env::var("DLO_TEST_TOXIPROXY_URL").unwrap_or_else(|_| "http://127.0.0.1:26474".to_owned());
         // Once in a process; another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");

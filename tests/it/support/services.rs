@@ -5,12 +5,12 @@ fn env(name: &str, default: &str) -> String {
 }
 
 pub(crate) fn database_url() -> String {
-    env("DLO_TEST_DATABASE_URL", "postgres://dlo:dlo@127.0.0.1:55432/dlo")
+    env("DLO_TEST_DATABASE_URL", "postgres://dlo:dlo@127.0.0.1:23432/dlo")
 }
 
 /// PostgreSQL built without lz4.
 pub(crate) fn postgres18_url() -> String {
-    env("DLO_TEST_POSTGRES18_URL", "postgres://dlo:dlo@127.0.0.1:55418/dlo")
+    env("DLO_TEST_POSTGRES18_URL", "postgres://dlo:dlo@127.0.0.1:23418/dlo")
 }
 
 /// A broker: its AMQP address, and that of its management API with user and password.
@@ -22,14 +22,14 @@ pub(crate) struct BrokerUrls {
 
 pub(crate) fn rabbitmq() -> BrokerUrls {
     BrokerUrls {
-        amqp: env("DLO_TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:55672/%2f"),
-        management: env("DLO_TEST_RABBITMQ_MANAGEMENT_URL", "http://guest:guest@127.0.0.1:55673"),
+        amqp: env("DLO_TEST_RABBITMQ_URL", "amqp://guest:guest@127.0.0.1:23672/%2f"),
+        management: env("DLO_TEST_RABBITMQ_MANAGEMENT_URL", "http://guest:guest@127.0.0.1:23673"),
     }
 }
 
 pub(crate) fn rabbitmq4() -> BrokerUrls {
     BrokerUrls {
-        amqp: env("DLO_TEST_RABBITMQ4_URL", "amqp://guest:guest@127.0.0.1:56672/%2f"),
-        management: env("DLO_TEST_RABBITMQ4_MANAGEMENT_URL", "http://guest:guest@127.0.0.1:56673"),
+        amqp: env("DLO_TEST_RABBITMQ4_URL", "amqp://guest:guest@127.0.0.1:24672/%2f"),
+        management: env("DLO_TEST_RABBITMQ4_MANAGEMENT_URL", "http://guest:guest@127.0.0.1:24673"),
     }
 }
