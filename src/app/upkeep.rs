@@ -24,27 +24,28 @@ pub(super) async fn run(
     let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut maintained: Option<Instant> = None;
+    let mut count_at = Instant::now();
     while stop.run_until_cancelled(tick.tick()).await.is_some() {
         let due = maintained.is_none_or(|at| at.elapsed() >= MAINTAIN_EVERY);
-        let round = round(&store, &metrics, &host, &parts, due.then_some((&clock, retention)));
+        let round = round(&store, &host, &parts, due.then_some((&clock, retention)));
         // All of it can be left half done; a database that vanished would otherwise hold up everything for ever.
         match stop.run_until_cancelled(timeout(ROUND_DEADLINE, round)).await {
             Some(Ok(true)) => maintained = Some(Instant::now()),
             Some(Ok(false)) | None => {}
             Some(Err(_)) => tracing::warn!("the database does not answer: presence and counts are out of date"),
         }
+        if Instant::now() >= count_at {
+            let began = Instant::now();
+            stop.run_until_cancelled(timeout(ROUND_DEADLINE, count(&store, &metrics))).await;
+            // A count walks through the whole table: the longer it takes, the rarer it is.
+            count_at = Instant::now() + began.elapsed() * 60;
+        }
     }
     Ok(())
 }
 
 /// Says whether partitions were maintained.
-async fn round(
-    store: &PgStore,
-    metrics: &Metrics,
-    host: &str,
-    parts: &[&str],
-    maintenance: Option<(&Clock, Duration)>,
-) -> bool {
+async fn round(store: &PgStore, host: &str, parts: &[&str], maintenance: Option<(&Clock, Duration)>) -> bool {
     if let Err(error) = store.present(host, env!("CARGO_PKG_VERSION"), parts).await {
         tracing::debug!(%error, "presence not recorded");
         return false;
@@ -67,10 +68,13 @@ async fn round(
             Err(error) => tracing::warn!(%error, "partitions not maintained, trying again"),
         }
     }
+    maintained
+}
+
+async fn count(store: &PgStore, metrics: &Metrics) {
     match store.count_letters().await {
         Ok(Some(counts)) => metrics.set_letters(counts.iter().map(|(s, t, n)| (s.as_str(), t.as_str(), *n))),
         Ok(None) => metrics.set_letters(std::iter::empty()),
         Err(error) => tracing::debug!(%error, "letters not counted"),
     }
-    maintained
 }
