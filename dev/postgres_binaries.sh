@@ -21,7 +21,7 @@ fetch() {
     [[ ! -d $dir/dist ]] || return 0
     rm -rf "$dir/jar" "$dir/dist.new"
     mkdir -p "$dir/dist.new"
-    (cd "$dir" && mvn -B -ntp dependency:unpack -DoutputDirectory="$dir/jar" \
+    (cd "$dir" && maven dependency:unpack -DoutputDirectory="$dir/jar" \
         -Dartifact="io.zonky.test.postgres:embedded-postgres-binaries-linux-$(dpkg --print-architecture):$version")
     tar -xJf "$dir"/jar/*.txz -C "$dir/dist.new"
     rm -r "$dir/jar"

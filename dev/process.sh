@@ -53,6 +53,9 @@ wait_until() { # SECONDS COMMAND…
     done
 }
 
+# Maven, one at a time: its store of what it has fetched is not made for several.
+maven() { flock -w 900 "$data/maven.lock" mvn -B -ntp "$@"; }
+
 port_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # Prints the pid in a pid file, if that process is still ours.
