@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What dev/services and ./test share: words for people, and the system's packages.
+# What dev/services, ./demo and ./test share: words for people, and the system's packages.
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -11,6 +11,17 @@ die() {
 # Prints PACKAGE where COMMAND is not to be found.
 need() { # COMMAND PACKAGE
     command -v "$1" >/dev/null || echo "$2"
+}
+
+# Prints what the build lacks: librdkafka is compiled, and linked with the system's OpenSSL and zlib.
+build_needs() {
+    need cc gcc
+    need make make
+    need pkg-config pkg-config
+    local library
+    for library in openssl:libssl-dev zlib:zlib1g-dev; do
+        pkg-config --exists "${library%:*}" 2>/dev/null || echo "${library#*:}"
+    done
 }
 
 # Installs Debian packages where this user may, and says how to get them where not. A policy file
