@@ -286,10 +286,27 @@ pub struct AmqpProperties {
     pub cluster_id: Option<Text>,
 }
 
+/// What a Kafka record carries beside key, headers and value. Topic, partition and offset are where it was taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KafkaProperties {
+    pub timestamp: Option<RecordTime>,
+    /// Of the partition's leader when the record was written.
+    pub leader_epoch: Option<i32>,
+}
+
+/// A record's time: milliseconds since 1970, by the producer's clock or the broker's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordTime {
+    pub millis: i64,
+    /// `LogAppendTime` rather than `CreateTime`.
+    pub by_broker: bool,
+}
+
 /// What a broker carries beside headers and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Properties {
     Amqp(Box<AmqpProperties>),
+    Kafka(KafkaProperties),
 }
 
 impl Properties {
@@ -297,12 +314,22 @@ impl Properties {
     pub fn amqp(&self) -> Option<&AmqpProperties> {
         match self {
             Self::Amqp(properties) => Some(properties),
+            Self::Kafka(_) => None,
+        }
+    }
+
+    #[must_use]
+    pub fn kafka(&self) -> Option<&KafkaProperties> {
+        match self {
+            Self::Kafka(properties) => Some(properties),
+            Self::Amqp(_) => None,
         }
     }
 
     pub fn amqp_mut(&mut self) -> Option<&mut AmqpProperties> {
         match self {
             Self::Amqp(properties) => Some(properties),
+            Self::Kafka(_) => None,
         }
     }
 }
@@ -328,6 +355,11 @@ impl RawMessage {
     #[must_use]
     pub fn amqp(properties: AmqpProperties, headers: Headers, body: impl Into<Bytes>) -> Self {
         Self { body: Some(body.into()), key: None, headers, properties: Properties::Amqp(Box::new(properties)) }
+    }
+
+    #[must_use]
+    pub fn kafka(properties: KafkaProperties, key: Option<Bytes>, headers: Headers, value: Option<Bytes>) -> Self {
+        Self { body: value, key, headers, properties: Properties::Kafka(properties) }
     }
 
     /// A header's UTF-8 text, first of that name.

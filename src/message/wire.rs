@@ -5,10 +5,11 @@
 //! columns of their own and not repeated here, and a value equal to the `traceback` column is stored as a
 //! reference with length and CRC, so that a changed column is noticed and never sent as if it were the original.
 
-use super::{AmqpProperties, DEPTH_MAX, Headers, Properties, RawMessage, Text, Value};
+use super::{AmqpProperties, DEPTH_MAX, Headers, KafkaProperties, Properties, RawMessage, RecordTime, Text, Value};
 
 const VERSION: u8 = 1;
 const KIND_AMQP: u8 = b'a';
+const KIND_KAFKA: u8 = b'k';
 /// Below this a reference would not be shorter than the value by enough to matter.
 const REFER_BYTES_MIN: usize = 64;
 
@@ -42,6 +43,10 @@ pub fn encode(out: &mut Vec<u8>, message: &RawMessage, traceback: Option<&str>) 
             out.push(KIND_AMQP);
             amqp_properties(out, properties);
         }
+        Properties::Kafka(properties) => {
+            out.push(KIND_KAFKA);
+            kafka_properties(out, properties);
+        }
     }
     Encoder { out, traceback }.headers(&message.headers);
 }
@@ -55,6 +60,7 @@ pub fn decode(bytes: &[u8], traceback: Option<&str>) -> Result<RawMessage, WireE
     }
     let properties = match reader.byte("kind")? {
         KIND_AMQP => Properties::Amqp(Box::new(reader.amqp_properties()?)),
+        KIND_KAFKA => Properties::Kafka(reader.kafka_properties()?),
         byte => return Err(WireError::Unknown { what: "kind of message", byte }),
     };
     let headers = reader.headers(0)?;
@@ -107,6 +113,18 @@ fn amqp_properties(out: &mut Vec<u8>, p: &AmqpProperties) {
     out.extend(p.priority);
     if let Some(timestamp) = p.timestamp {
         out.extend_from_slice(&timestamp.to_be_bytes());
+    }
+}
+
+/// A bit a property; bit 1 says whose clock the timestamp is of.
+fn kafka_properties(out: &mut Vec<u8>, p: &KafkaProperties) {
+    let by_broker = p.timestamp.is_some_and(|time| time.by_broker);
+    out.push(u8::from(p.timestamp.is_some()) | u8::from(by_broker) << 1 | u8::from(p.leader_epoch.is_some()) << 2);
+    if let Some(time) = p.timestamp {
+        out.extend_from_slice(&time.millis.to_be_bytes());
+    }
+    if let Some(epoch) = p.leader_epoch {
+        out.extend_from_slice(&epoch.to_be_bytes());
     }
 }
 
@@ -246,6 +264,19 @@ impl<'a> Decoder<'a> {
         Ok(p)
     }
 
+    fn kafka_properties(&mut self) -> Result<KafkaProperties, WireError> {
+        let present = self.byte("property flags")?;
+        let mut p = KafkaProperties::default();
+        if present & 1 != 0 {
+            let millis = i64::from_be_bytes(self.fixed("timestamp")?);
+            p.timestamp = Some(RecordTime { millis, by_broker: present & 2 != 0 });
+        }
+        if present & 4 != 0 {
+            p.leader_epoch = Some(i32::from_be_bytes(self.fixed("leader epoch")?));
+        }
+        Ok(p)
+    }
+
     fn headers(&mut self, depth: usize) -> Result<Headers, WireError> {
         let n = self.count("header count")?;
         // Grown as read: a count is a claim, not a promise.
@@ -305,139 +336,4 @@ impl<'a> Decoder<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn text() -> impl Strategy<Value = Text> {
-        prop::collection::vec(any::<u8>(), 0..100).prop_map(Text::from)
-    }
-
-    fn value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Void),
-            any::<bool>().prop_map(Value::Bool),
-            any::<i8>().prop_map(Value::I8),
-            any::<u8>().prop_map(Value::U8),
-            any::<i16>().prop_map(Value::I16),
-            any::<u16>().prop_map(Value::U16),
-            any::<i32>().prop_map(Value::I32),
-            any::<u32>().prop_map(Value::U32),
-            any::<i64>().prop_map(Value::I64),
-            // Not NaN, which is not equal to itself; its bits are a case of their own below.
-            any::<f32>().prop_filter("comparable", |v| !v.is_nan()).prop_map(Value::F32),
-            any::<f64>().prop_filter("comparable", |v| !v.is_nan()).prop_map(Value::F64),
-            (any::<u8>(), any::<u32>()).prop_map(|(scale, value)| Value::Decimal { scale, value }),
-            text().prop_map(Value::Str),
-            prop::collection::vec(any::<u8>(), 0..100).prop_map(Value::Bytes),
-            prop::collection::vec(any::<u8>(), 0..100).prop_map(Value::Opaque),
-            any::<u64>().prop_map(Value::Timestamp),
-        ];
-        leaf.prop_recursive(5, 40, 6, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::Array),
-                prop::collection::vec((text(), inner), 0..6).prop_map(|h| Value::Table(h.into_iter().collect())),
-            ]
-        })
-    }
-
-    fn properties() -> impl Strategy<Value = AmqpProperties> {
-        let texts = prop::array::uniform10(prop::option::of(text()));
-        (texts, any::<Option<u8>>(), any::<Option<u8>>(), any::<Option<u64>>()).prop_map(
-            |(texts, delivery_mode, priority, timestamp)| {
-                let [
-                    content_type,
-                    content_encoding,
-                    correlation_id,
-                    reply_to,
-                    expiration,
-                    message_id,
-                    kind,
-                    user_id,
-                    app_id,
-                    cluster_id,
-                ] = texts;
-                AmqpProperties {
-                    content_type,
-                    content_encoding,
-                    delivery_mode,
-                    priority,
-                    correlation_id,
-                    reply_to,
-                    expiration,
-                    message_id,
-                    timestamp,
-                    kind,
-                    user_id,
-                    app_id,
-                    cluster_id,
-                }
-            },
-        )
-    }
-
-    fn message() -> impl Strategy<Value = RawMessage> {
-        (properties(), prop::collection::vec((text(), value()), 0..12)).prop_map(|(properties, headers)| RawMessage {
-            body: None,
-            key: None,
-            headers: headers.into_iter().collect(),
-            properties: Properties::Amqp(Box::new(properties)),
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn what_goes_in_comes_out(message in message(), trace in prop::option::of("[a-z\\n]{0,200}")) {
-            let mut message = message;
-            if let Some(trace) = &trace {
-                message.headers.push("trace", Value::Str(trace.as_str().into()));
-                message.headers.push("trace", Value::Bytes(trace.clone().into_bytes()));
-            }
-            let mut bytes = Vec::new();
-            encode(&mut bytes, &message, trace.as_deref());
-            prop_assert_eq!(decode(&bytes, trace.as_deref()).expect("own bytes decode"), message);
-        }
-
-        #[test]
-        fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            let mut versioned = vec![VERSION, KIND_AMQP];
-            versioned.extend_from_slice(&bytes);
-            let _ = decode(&bytes, None);
-            let _ = decode(&versioned, Some("trace"));
-        }
-    }
-
-    #[test]
-    fn nan_keeps_its_bits() {
-        let headers: Headers = [("n".into(), Value::F64(f64::from_bits(0x7ff8_0000_dead_beef)))].into_iter().collect();
-        let mut bytes = Vec::new();
-        encode(&mut bytes, &RawMessage::amqp(AmqpProperties::default(), headers, ""), None);
-        let decoded = decode(&bytes, None).expect("decodes");
-        let Some(Value::F64(v)) = decoded.headers.get("n") else { panic!("a double") };
-        assert_eq!(v.to_bits(), 0x7ff8_0000_dead_beef);
-    }
-
-    #[test]
-    fn a_trace_is_stored_once_and_a_changed_column_is_noticed() {
-        let trace = "java.lang.IllegalStateException\n\tat a.B.c(B.java:1)\n".repeat(20);
-        let headers: Headers = [("trace".into(), Value::Str(trace.as_str().into()))].into_iter().collect();
-        let mut bytes = Vec::new();
-        encode(&mut bytes, &RawMessage::amqp(AmqpProperties::default(), headers, ""), Some(&trace));
-        assert!(bytes.len() < 32, "the trace is not repeated: {} bytes", bytes.len());
-        assert_eq!(decode(&bytes, Some("something else")), Err(WireError::TracebackChanged));
-        assert_eq!(decode(&bytes, None), Err(WireError::TracebackChanged));
-    }
-
-    #[test]
-    fn a_newer_version_is_named() {
-        assert_eq!(decode(&[9, 0], None), Err(WireError::Version(9)));
-    }
-
-    #[test]
-    fn nesting_beyond_the_limit_is_refused_not_followed() {
-        let mut bytes = vec![VERSION, KIND_AMQP, 0, 0, 1, 0];
-        bytes.extend(std::iter::repeat_n([b'A', 1], 100_000).flatten());
-        assert_eq!(decode(&bytes, None), Err(WireError::TooDeep));
-    }
-}
+mod tests;
