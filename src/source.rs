@@ -1,6 +1,8 @@
 //! Sources: where dead letters come from. This page is enough to write another broker.
 
+pub mod kafka;
 pub mod memory;
+pub mod positions;
 pub mod rabbitmq;
 pub mod session;
 
@@ -8,7 +10,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub use self::session::{Claim, LedgerError, SessionClaim, SessionLedger};
+pub use self::{
+    positions::{Partition, PositionClaim, PositionLedger},
+    session::{SessionClaim, SessionLedger},
+};
 use crate::{
     dead_letter::{CapturedFrom, SourceInfo},
     message::RawMessage,
@@ -16,7 +21,8 @@ use crate::{
 
 /// Says which delivery is meant when it is acked. Made by a source, given back to the same source, once.
 ///
-/// `session` changes whenever what was handed out can no longer be acked (a new channel, a new assignment).
+/// `session` changes whenever what was handed out can no longer be acked (a new channel, a new assignment of a
+/// partition). Positions ascend within a session.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AckToken {
     pub session: u64,
@@ -37,6 +43,30 @@ pub enum SourceError {
     /// The source was closed; nothing more will come.
     #[error("source is closed")]
     Closed,
+}
+
+/// The store's account of sessions or positions cannot be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("the store's account of this source cannot be reached")]
+pub struct LedgerError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+
+/// What the store asks of the source before it commits.
+#[derive(Clone, Debug)]
+pub enum Claim {
+    /// Nothing to check: every delivery is new.
+    None,
+    /// RabbitMQ: the channel that delivered them was alive when last a message was delivered again.
+    Session(SessionClaim),
+    /// Kafka: where each partition's position is expected to be.
+    Positions(PositionClaim),
+}
+
+impl Claim {
+    /// Whether [`Source::reclaim`] has to complete it before anything is written.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        matches!(self, Self::Session(claim) if claim.raise)
+    }
 }
 
 /// Why there is no proof.
@@ -68,7 +98,8 @@ pub struct Acked {
 /// by its share of the memory budget, and keep its session with the broker alive by itself, however long it takes.
 ///
 /// **Order.** Deliveries of one session come in the order in which they are acked. The caller acks them in that
-/// order and without gaps, so that a source may tell the broker "all up to here".
+/// order and without gaps, so that a source may tell the broker "all up to here". A source may have several sessions
+/// at a time (partitions); one that is over stays over.
 ///
 /// **Overlap.** The methods take `&mut self` and are never called at the same time; a call that is not marked
 /// cancel safe is run to its end.
@@ -78,21 +109,21 @@ pub trait Source: Send {
     fn info(&self) -> &Arc<SourceInfo>;
 
     /// The next run of deliveries: waits for one, then takes along up to `max` that are there already. A run is
-    /// never empty and of one session only.
+    /// never empty.
     ///
     /// Cancel safe: a delivery is either in a returned run or still inside the source.
     ///
     /// Connects and reconnects by itself, with back-off; an outage is a long wait, not an error.
     async fn recv(&mut self, max: usize) -> Result<Vec<Delivery>, SourceError>;
 
-    /// Proof for the store that these deliveries, in the order received, are this source's to write. `None` when
-    /// their session is over: the broker has them again, and they are to be dropped.
+    /// Proof for the store that these deliveries, in the order received, are this source's to write. Those whose
+    /// session is over are taken out first: the broker has them again. `None` when nothing is left.
     ///
-    /// Called once before a batch is written. Answers at once.
-    async fn claim(&mut self, batch: &[Delivery]) -> Option<Claim>;
+    /// Called once before a batch is written, in the order of batches. Answers at once.
+    async fn claim(&mut self, batch: &mut Vec<Delivery>) -> Option<Claim>;
 
     /// [`Source::claim`] once more, for a batch whose claim wants more proof than could be given at once, or was
-    /// refused as out of date. May ask broker and store.
+    /// refused as out of date. What the new claim does not cover is to be dropped. May ask broker and store.
     async fn reclaim(&mut self, claim: Claim) -> Result<Claim, Unclaimed>;
 
     /// Tells the broker that these are stored. Tokens of an older session are dropped and counted, not sent.

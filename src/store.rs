@@ -12,6 +12,7 @@ mod lease;
 mod ledger;
 pub mod migrate;
 pub mod partitions;
+mod positions;
 pub mod query;
 mod reading;
 pub mod replays;

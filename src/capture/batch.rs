@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::source::{AckToken, Delivery};
+use crate::source::Delivery;
 
 /// When a batch is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Limits {
     pub bytes: usize,
 }
 
-/// Deliveries of one session, in the order received.
+/// Deliveries in the order received.
 #[derive(Debug, Default)]
 pub struct Batch {
     deliveries: Vec<Delivery>,
@@ -36,6 +36,15 @@ impl Batch {
         self.received_at
     }
 
+    /// For a source to take out what is no longer its own; [`Batch::recount`] afterwards.
+    pub(super) fn deliveries_mut(&mut self) -> &mut Vec<Delivery> {
+        &mut self.deliveries
+    }
+
+    pub(super) fn recount(&mut self) {
+        self.bytes = self.deliveries.iter().map(|delivery| delivery.message.footprint()).sum();
+    }
+
     #[must_use]
     pub fn into_deliveries(self) -> Vec<Delivery> {
         self.deliveries
@@ -53,12 +62,6 @@ impl Batcher {
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { limits, batch: Batch::default() }
-    }
-
-    /// Whether the batch at hand has to be taken before deliveries of `token`'s session are pushed.
-    #[must_use]
-    pub fn must_take_before(&self, token: &AckToken) -> bool {
-        self.batch.deliveries.last().is_some_and(|last| last.token.session != token.session)
     }
 
     pub fn push(&mut self, delivery: Delivery, now: Instant) {
@@ -111,6 +114,7 @@ mod tests {
     use crate::{
         dead_letter::CapturedFrom,
         message::{AmqpProperties, Headers, RawMessage},
+        source::AckToken,
     };
 
     fn delivery(session: u64, position: u64, body: usize) -> Delivery {
@@ -152,13 +156,5 @@ mod tests {
         batcher.push(delivery(1, 1, 50_000), Instant::now());
         assert!(batcher.is_full());
         assert_eq!(batcher.take().deliveries().len(), 1);
-    }
-
-    #[test]
-    fn a_batch_never_spans_two_sessions() {
-        let mut batcher = Batcher::new(Limits { rows: 10, bytes: 1 << 20 });
-        batcher.push(delivery(1, 9, 1), Instant::now());
-        assert!(!batcher.must_take_before(&AckToken { session: 1, position: 10 }));
-        assert!(batcher.must_take_before(&AckToken { session: 2, position: 1 }));
     }
 }

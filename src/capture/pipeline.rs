@@ -80,24 +80,19 @@ impl<'a> Pipeline<'a> {
                 }
                 () = self.capture.stop.cancelled(), if open => open = false,
                 run = source.recv(room), if open && room > 0 => match run {
-                    Ok(run) => self.take_in(source, run).await,
+                    Ok(run) => self.take_in(run),
                     Err(SourceError::Closed) => open = false,
                 }
             }
         }
     }
 
-    async fn take_in(&mut self, source: &mut dyn Source, run: Vec<Delivery>) {
+    fn take_in(&mut self, run: Vec<Delivery>) {
         self.capture.metrics.received(run.len());
-        // A new session: all that was received in the old one is with the broker again.
-        while run.first().is_some_and(|first| self.batcher.must_take_before(&first.token)) {
-            self.capture.metrics.dropped(self.batcher.take().deliveries().len());
-        }
         let now = Instant::now();
         for delivery in run {
             self.batcher.push(delivery, now);
         }
-        self.dispatch(source, false).await;
     }
 
     /// Hands batches to writers: a full one while a writer is free, any when nothing is on its way. What is there
@@ -107,10 +102,16 @@ impl<'a> Pipeline<'a> {
             if !(self.batcher.is_full() || flush || self.in_flight.is_empty()) {
                 return;
             }
-            let batch = self.batcher.take();
-            match source.claim(batch.deliveries()).await {
-                Some(claim) => self.start(source, batch, claim),
-                None => self.capture.metrics.dropped(batch.deliveries().len()),
+            let mut batch = self.batcher.take();
+            let received = batch.deliveries().len();
+            let claim = source.claim(batch.deliveries_mut()).await;
+            let kept = if claim.is_some() { batch.deliveries().len() } else { 0 };
+            if kept < received {
+                self.capture.metrics.dropped(received - kept);
+                batch.recount();
+            }
+            if let Some(claim) = claim {
+                self.start(source, batch, claim);
             }
         }
     }

@@ -130,9 +130,10 @@ impl Source for MemorySource {
         }
     }
 
-    async fn claim(&mut self, batch: &[Delivery]) -> Option<Claim> {
+    async fn claim(&mut self, batch: &mut Vec<Delivery>) -> Option<Claim> {
         let session = self.broker.state().session;
-        batch.iter().all(|d| d.token.session == session).then_some(Claim::None)
+        batch.retain(|delivery| delivery.token.session == session);
+        (!batch.is_empty()).then_some(Claim::None)
     }
 
     async fn reclaim(&mut self, claim: Claim) -> Result<Claim, Unclaimed> {

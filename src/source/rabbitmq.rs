@@ -250,11 +250,10 @@ impl Source for RabbitSource {
         }
     }
 
-    async fn claim(&mut self, batch: &[Delivery]) -> Option<Claim> {
-        let (link, last) = (self.link.as_ref()?, batch.last()?);
-        if last.token.session != link.number {
-            return None;
-        }
+    async fn claim(&mut self, batch: &mut Vec<Delivery>) -> Option<Claim> {
+        let link = self.link.as_ref()?;
+        batch.retain(|delivery| delivery.token.session == link.number);
+        let last = batch.last()?;
         let mut claim = link.session.will_write(last.token.position, Instant::now());
         claim.raise = batch.iter().any(|delivery| delivery.captured.redelivered);
         Some(Claim::Session(claim))

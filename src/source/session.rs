@@ -14,6 +14,8 @@ use std::{
 use async_trait::async_trait;
 use tokio::time::Instant;
 
+use super::LedgerError;
+
 /// The store's account of sessions and epochs.
 #[async_trait]
 pub trait SessionLedger: Send + Sync {
@@ -30,11 +32,6 @@ pub trait SessionLedger: Send + Sync {
     /// Records that the session is over. `all_acked`: the broker has confirmed every ack.
     async fn close(&self, session: &Session, all_acked: bool) -> Result<(), LedgerError>;
 }
-
-/// The account cannot be reached.
-#[derive(Debug, thiserror::Error)]
-#[error("the capture session cannot be recorded")]
-pub struct LedgerError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 /// One channel's life on one queue.
 #[derive(Debug)]
@@ -170,22 +167,6 @@ pub struct SessionClaim {
     pub acked_tag: i64,
     /// Rows of this session that are not known to be acked have a greater id.
     pub floor_id: i64,
-}
-
-/// What the store asks of the source before it commits.
-#[derive(Clone, Debug)]
-pub enum Claim {
-    /// Nothing to check: every delivery is new.
-    None,
-    Session(SessionClaim),
-}
-
-impl Claim {
-    /// Whether [`super::Source::reclaim`] has to complete it before anything is written.
-    #[must_use]
-    pub fn is_partial(&self) -> bool {
-        matches!(self, Self::Session(claim) if claim.raise)
-    }
 }
 
 #[cfg(test)]

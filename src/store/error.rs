@@ -1,5 +1,7 @@
 //! What went wrong in the database, sorted by what helps.
 
+use crate::source::positions::Moved;
+
 /// Why rows were not written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
@@ -21,6 +23,9 @@ pub enum WriteError {
     /// The batch before this one has not committed yet; the connection was given back meanwhile.
     #[error("the batch before this one is not written yet")]
     NotMyTurn,
+    /// Partitions are not where the claim expects them.
+    #[error("positions are not where they were expected")]
+    Moved(Vec<Moved>),
     /// Another writer stored the second copy of the same row first.
     #[error("another writer claimed the same row first")]
     ClaimedElsewhere,
@@ -47,6 +52,7 @@ impl WriteError {
             Self::NotMyTurn => "not_my_turn",
             Self::DoneAlready => "done_already",
             Self::ClaimedElsewhere => "claimed_elsewhere",
+            Self::Moved(_) => "moved",
         }
     }
 }
@@ -58,6 +64,7 @@ impl From<sqlx::Error> for WriteError {
             Some("DL002") => Self::ClaimedElsewhere,
             Some("DL003") => Self::DoneAlready,
             Some("DL004") => Self::SessionUnknown,
+            Some("DL005") => super::positions::moved(&error).map_or(Self::Unavailable(error), Self::Moved),
             Some(c) if blames_rows(c) => Self::Refused(error),
             _ => Self::Unavailable(error),
         }

@@ -12,7 +12,7 @@ use super::{
     copy::{HEADER, TRAILER},
     error::WriteError,
     lease::{Lease, copy_deadline, within, within_for},
-    returns,
+    positions, returns,
     row::{COLUMNS, Form, encode},
 };
 use crate::{
@@ -49,7 +49,7 @@ impl PgStore {
     pub async fn write(
         &self,
         letters: &mut [DeadLetter],
-        claim: &Claim,
+        claim: &mut Claim,
         turn: &CancellationToken,
     ) -> Result<Stored, WriteError> {
         self.write_as(letters, claim, turn, Form::Full, "").await
@@ -59,7 +59,7 @@ impl PgStore {
     pub async fn write_degraded(
         &self,
         letter: &mut DeadLetter,
-        claim: &Claim,
+        claim: &mut Claim,
         turn: &CancellationToken,
         form: Form,
         refused: &str,
@@ -70,7 +70,7 @@ impl PgStore {
     async fn write_as(
         &self,
         letters: &mut [DeadLetter],
-        claim: &Claim,
+        claim: &mut Claim,
         turn: &CancellationToken,
         form: Form,
         refused: &str,
@@ -105,12 +105,12 @@ impl Transaction {
     async fn write(
         &mut self,
         letters: &mut [DeadLetter],
-        claim: &Claim,
+        claim: &mut Claim,
         turn: &CancellationToken,
         form: Form,
         refused: &str,
     ) -> Result<Stored, WriteError> {
-        let claimed = match claim {
+        let claimed = match &*claim {
             Claim::Session(session) if letters.iter().any(|l| l.captured.redelivered) => {
                 let window = within(Window::load(self.connection(), session, letters)).await?;
                 window.mark(letters)
@@ -125,7 +125,18 @@ impl Transaction {
         timeout(TURN_WAIT_MAX, turn.cancelled()).await.map_err(|_| WriteError::NotMyTurn)?;
         // After the turn: the rows this locks are ones that people wait for.
         within(returns::record(self.connection(), &returned)).await?;
-        self.commit(claim, &claimed).await?;
+        match claim {
+            Claim::None => {
+                within(self.connection().execute("COMMIT")).await?;
+            }
+            Claim::Session(session) => self.commit_session(session, &claimed).await?,
+            Claim::Positions(positions) => {
+                let moves = positions.moves(letters);
+                let sql = format!("{}; COMMIT", positions::move_sql(&positions.group, &moves));
+                within(self.connection().execute(sql.as_str())).await?;
+                positions.advance(&moves);
+            }
+        }
         let duplicates = letters.iter().filter(|l| l.status == Status::Duplicate).count();
         let degraded = if form == Form::Full { 0 } else { letters.len() };
         Ok(Stored { rows: letters.len(), bytes, duplicates, degraded, _commit: () })
@@ -176,11 +187,8 @@ impl Transaction {
     }
 
     /// The fence and the COMMIT in one message: a client frozen between the two would hold a lock others wait for.
-    async fn commit(&mut self, claim: &Claim, claimed: &[(i64, Vec<i64>)]) -> Result<(), WriteError> {
-        let Claim::Session(SessionClaim { session, epoch, acked_tag, floor_id, .. }) = claim else {
-            within(self.connection().execute("COMMIT")).await?;
-            return Ok(());
-        };
+    async fn commit_session(&mut self, claim: &SessionClaim, claimed: &[(i64, Vec<i64>)]) -> Result<(), WriteError> {
+        let SessionClaim { session, epoch, acked_tag, floor_id, .. } = claim;
         let number = session.next_commit();
         let mut sql = String::new();
         for (other, rows) in claimed {
