@@ -1,10 +1,11 @@
 //! The composition root: builds every part, starts them in order, stops them in order.
 
 pub(crate) mod brokers;
+mod capture;
 mod listen;
 mod upkeep;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
@@ -12,25 +13,12 @@ use tokio::time::sleep;
 
 use self::brokers::Brokers;
 use crate::{
-    broker_admin::lag::{self, Watched},
-    capture::{
-        batch::Limits,
-        pipeline::{self, Capture},
-    },
     clock::Clock,
-    config::{self, Config, Pem, Place, Tls},
-    dead_letter::SourceInfo,
+    config::{self, Config, Pem, Tls},
     http::{self, Access, HttpState, ops::OpsState},
     lifecycle::{Signals, Stop, Tasks},
     metrics::{Metrics, SourceMetrics},
     replay::{self, Replay},
-    source::{
-        SessionLedger, Source,
-        rabbitmq::{
-            RabbitSource, Settings,
-            topology::{Queue, QueueType},
-        },
-    },
     store::{PgStore, StoreOptions, migrate::MigrateError},
 };
 
@@ -145,7 +133,7 @@ async fn start(
         upkeep::run(Arc::clone(&store), metrics.clone(), host, parts.names(), retention, stop.soft.clone()),
     );
     if parts.capture {
-        capture(&config, &store, &sources, &stop, &mut tasks)?;
+        capture::start(&config, &store, &sources, &stop, &mut tasks)?;
     }
     if parts.replay {
         replay(&config, &store, &metrics, &stop, &mut tasks)?;
@@ -182,68 +170,6 @@ fn chain(error: &MigrateError) -> String {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
-}
-
-fn capture(
-    config: &Config,
-    store: &Arc<PgStore>,
-    sources: &[SourceMetrics],
-    stop: &Stop,
-    tasks: &mut Tasks,
-) -> Result<(), String> {
-    let brokers = Brokers::new(config, "capture")?;
-    let watchers = Brokers::new(config, "watch")?;
-    let mut watched: HashMap<&str, Vec<Watched>> = HashMap::new();
-    let share = config.capture.memory.as_usize() / config.sources.len().max(1);
-    for (source, metrics) in config.sources.iter().zip(sources) {
-        let Place::Queue { exchange, queue, queue_type, prefetch } = source.place() else {
-            return Err(format!("source {:?}: this version captures from RabbitMQ only", source.name));
-        };
-        let broker = brokers.get(&source.broker)?;
-        let settings = Settings {
-            info: Arc::new(SourceInfo {
-                name: source.name.clone(),
-                broker: source.broker.clone(),
-                broker_kind: "rabbitmq",
-                vhost: Some(broker.vhost().to_owned()),
-                service: source.service.clone(),
-            }),
-            queue: Queue {
-                name: queue.to_owned(),
-                exchange: exchange.map(str::to_owned),
-                queue_type: match queue_type {
-                    config::QueueType::Quorum => QueueType::Quorum,
-                    config::QueueType::Classic => QueueType::Classic,
-                },
-            },
-            broker,
-            share,
-            prefetch,
-            metrics: metrics.clone(),
-        };
-        watched.entry(&source.broker).or_default().push(Watched { queue: queue.to_owned(), metrics: metrics.clone() });
-        let ledger: Arc<dyn SessionLedger> = Arc::clone(store) as _;
-        let rabbit: Box<dyn Source> = Box::new(RabbitSource::new(settings, ledger));
-        let capture = Capture {
-            store: Arc::clone(store),
-            limits: Limits { rows: config.capture.batch_rows.as_usize(), bytes: config.capture.batch_bytes.as_usize() },
-            writers: config.capture.writers.as_usize(),
-            metrics: metrics.clone(),
-            stop: stop.soft.clone(),
-            stop_hard: stop.hard.clone(),
-        };
-        tasks.spawn(format!("source {}", source.name), async move {
-            pipeline::run(rabbit, capture).await.map_err(|error| error.to_string())
-        });
-    }
-    for (broker, queues) in watched {
-        let watching = lag::watch(watchers.get(broker)?, queues, stop.soft.clone());
-        tasks.spawn(format!("lag of {broker}"), async move {
-            watching.await;
-            Ok(())
-        });
-    }
-    Ok(())
 }
 
 /// From the start: a taken port is found at once, and who asks before the database is there gets an answer.

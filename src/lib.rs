@@ -13,6 +13,7 @@ pub mod config;
 pub mod dead_letter;
 pub mod dialect;
 pub mod http;
+pub mod kafka;
 pub mod lifecycle;
 pub mod message;
 pub mod metrics;

@@ -50,6 +50,7 @@ pub struct Metrics {
     capture_seconds: HistogramVec,
     lag_messages: GaugeVec,
     lag_seconds: GaugeVec,
+    partitions_stopped: IntGaugeVec,
     source_up: IntGaugeVec,
     inflight_bytes: IntGaugeVec,
     letters: GaugeVec,
@@ -121,6 +122,11 @@ impl Metrics {
                 &["source"],
             ),
             lag_messages: gauge("dlo_source_lag_messages", "Messages waiting in the broker.", lag),
+            partitions_stopped: int_gauge(
+                "dlo_source_partitions_stopped",
+                "1: a Kafka partition whose end is before our position; nothing is read until somebody decides.",
+                &["source", "topic", "partition"],
+            ),
             lag_seconds: gauge(
                 "dlo_source_lag_seconds",
                 "Age of the oldest message not yet stored; absent where it cannot be known.",
@@ -162,7 +168,7 @@ impl Metrics {
         let reasons = |vec: &IntCounterVec, names: &[&'static str]| -> Vec<(&'static str, IntCounter)> {
             names.iter().map(|reason| (*reason, vec.with_label_values(&[source, reason]))).collect()
         };
-        let _ = reasons(&self.lost, &LOST_REASONS);
+        let lost = self.lost.with_label_values(&[source, LOST_REASONS[0]]);
         SourceMetrics(Arc::new(Series {
             source: source.to_owned(),
             received: self.received.with_label_values(&by_source),
@@ -179,6 +185,8 @@ impl Metrics {
             inflight_bytes: self.inflight_bytes.with_label_values(&[source]),
             lag_messages: self.lag_messages.clone(),
             lag_seconds: self.lag_seconds.clone(),
+            partitions_stopped: self.partitions_stopped.clone(),
+            lost,
             blocked: AtomicBool::new(false),
             last_complaint: Mutex::new(None),
             held: AtomicU64::new(0),
@@ -224,6 +232,7 @@ impl Metrics {
         let _ = (metrics.source("-", "-"), metrics.replay("-"));
         metrics.lag_messages.with_label_values(&["", "", "", ""]);
         metrics.lag_seconds.with_label_values(&["", "", "", ""]);
+        metrics.partitions_stopped.with_label_values(&["", "", ""]);
         metrics.set_letters([("", "", 0)].into_iter());
         metrics.registry.gather().iter().map(Described::from).collect()
     }
@@ -277,6 +286,8 @@ struct Series {
     inflight_bytes: IntGauge,
     lag_messages: GaugeVec,
     lag_seconds: GaugeVec,
+    partitions_stopped: IntGaugeVec,
+    lost: IntCounter,
     blocked: AtomicBool,
     last_complaint: Mutex<Option<Instant>>,
     trouble: Mutex<Option<String>>,
@@ -376,6 +387,23 @@ impl SourceMetrics {
             Some(age) => self.0.lag_seconds.with_label_values(&labels).set(age.as_secs_f64()),
             None => drop(self.0.lag_seconds.remove_label_values(&labels)),
         }
+    }
+
+    /// Messages of a partition that are not in the table yet.
+    pub fn partition_lag(&self, topic: &str, partition: i32, messages: u64) {
+        let labels = [self.0.source.as_str(), "", topic, &partition.to_string()];
+        self.0.lag_messages.with_label_values(&labels).set(messages as f64);
+    }
+
+    /// A partition that is not read until somebody decides.
+    pub fn stopped(&self, topic: &str, partition: i32, stopped: bool) {
+        let labels = [self.0.source.as_str(), topic, &partition.to_string()];
+        self.0.partitions_stopped.with_label_values(&labels).set(i64::from(stopped));
+    }
+
+    /// Messages that the broker dropped before they could be read.
+    pub fn lost(&self, messages: u64) {
+        self.0.lost.inc_by(messages);
     }
 
     /// Batches can be written.

@@ -51,6 +51,10 @@ impl std::fmt::Debug for Replay {
 
 /// Runs until told to stop; then finishes the attempts it holds. Dropped, it leaves them in doubt.
 pub async fn run(replay: Replay) {
+    if replay.publishers.is_empty() {
+        // Nowhere to send to.
+        return replay.stop.cancelled().await;
+    }
     let (wake, woken) = wake::channel(Arc::clone(&replay.store));
     let drivers: FuturesUnordered<_> = (replay.publishers.iter())
         .map(|(broker, publisher)| {

@@ -9,6 +9,7 @@ use crate::{
         uri::BrokerAddress,
     },
     config::{self, AmqpAddress, Config, Pem, Rabbitmq, Tls},
+    kafka::client::Cluster,
     replay::{Publisher, rabbitmq::RabbitPublisher},
 };
 
@@ -29,12 +30,31 @@ impl Brokers {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Broker>, String> {
-        self.0.get(name).cloned().ok_or_else(|| format!("broker {name:?}: this version talks to RabbitMQ only"))
+        self.0.get(name).cloned().ok_or_else(|| format!("broker {name:?} is not a RabbitMQ"))
     }
 
     pub(super) fn publishers(self) -> HashMap<String, Arc<dyn Publisher>> {
         self.0.into_iter().map(|(name, broker)| (name, Arc::new(RabbitPublisher::new(broker)) as _)).collect()
     }
+}
+
+/// How to reach the Kafka cluster of that name.
+pub(crate) fn cluster(config: &Config, name: &str) -> Result<Cluster, String> {
+    let Some(config::Broker::Kafka(kafka)) = config.brokers.get(name) else {
+        return Err(format!("broker {name:?} is not a Kafka cluster"));
+    };
+    let mut properties: Vec<(String, String)> = Vec::new();
+    if let Some(Tls { ca, cert, key }) = &kafka.tls {
+        properties.push(("security.protocol".to_owned(), "ssl".to_owned()));
+        for (property, pem) in [("ssl.ca.pem", ca), ("ssl.certificate.pem", cert), ("ssl.key.pem", key)] {
+            let Some(pem) = pem else { continue };
+            let read = pem.read().map_err(|error| format!("brokers.{name}.tls: {error}"))?;
+            properties.push((property.to_owned(), String::from_utf8_lossy(&read).into_owned()));
+        }
+    }
+    // Those that are given win: TLS with a login is `security.protocol: sasl_ssl`.
+    properties.extend(kafka.properties.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+    Ok(Cluster { name: name.to_owned(), bootstrap_servers: kafka.bootstrap_servers.clone(), properties })
 }
 
 fn address(broker: &str, url: &AmqpAddress) -> Result<BrokerAddress, String> {

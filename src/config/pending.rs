@@ -9,9 +9,7 @@ use super::{
 /// Keys; `[]` is any entry of a list and `*` any name.
 const PENDING: &[&str] = &[
     "database.read_url",
-    "brokers.*.kafka",
     "brokers.*.rabbitmq.management_url",
-    "sources[].topics",
     "sources[].classifier",
     "owners",
     "rules",

@@ -44,10 +44,15 @@ enum PropertyValue {
 }
 
 /// Settings that dlo itself depends on, and why.
-const OURS: [(&str, &str); 7] = [
+const OURS: &[(&str, &str)] = &[
     ("bootstrap.servers", "it has its own key `bootstrap_servers`"),
     ("metadata.broker.list", "it has its own key `bootstrap_servers`"),
     ("group.id", "it has its own key `group` in the source"),
+    ("client.id", "members of a group know each other by it"),
+    ("partition.assignment.strategy", "partitions move one by one (cooperative-sticky)"),
+    ("group.protocol", "partitions move one by one (cooperative-sticky)"),
+    ("auto.offset.reset", "where to begin is the source's key `start`, and what is gone is counted"),
+    ("enable.partition.eof", "dlo needs it to know that all was read"),
     ("enable.auto.commit", "dlo commits when the rows are in the table"),
     ("enable.auto.offset.store", "dlo commits when the rows are in the table"),
     ("enable.idempotence", "replays are always sent by an idempotent producer"),
@@ -70,7 +75,10 @@ impl Properties {
     }
 
     fn check(&self, path: &Path, checks: &mut Checks<'_>) {
-        for (name, reason) in OURS {
+        for (name, why) in crate::kafka::client::refused(self.iter()) {
+            checks.fault(path.clone().key(&name), format!("librdkafka does not take this: {why}"));
+        }
+        for &(name, reason) in OURS {
             if self.0.contains_key(name) {
                 checks.fault(path.clone().key(name), format!("leave this out: {reason}"));
             }

@@ -8,7 +8,7 @@ use super::{Scalar, scalar_text};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
     Name(String),
-    /// With its `^`, as librdkafka wants it.
+    /// With its `^`.
     Pattern(String),
 }
 
@@ -27,7 +27,9 @@ impl Scalar for Topic {
 
     fn parse(text: &str) -> Result<Self, String> {
         if text.len() > 1 && text.starts_with('^') {
-            return Ok(Self::Pattern(text.to_owned()));
+            let compiled = regex::Regex::new(text).map(|_| Self::Pattern(text.to_owned()));
+            // Its last line says what is wrong; those before draw the place.
+            return compiled.map_err(|error| error.to_string().lines().last().unwrap_or_default().to_owned());
         }
         let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
         let is_name = (1..=249).contains(&text.len()) && text.bytes().all(legal) && text != "." && text != "..";

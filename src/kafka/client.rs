@@ -1,0 +1,73 @@
+//! Settings of clients: what the configuration says, and what dlo itself depends on.
+
+use rdkafka::{ClientConfig, ClientContext, config::RDKafkaLogLevel, consumer::ConsumerContext, error::KafkaError};
+
+/// How to reach a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// Its name in the configuration.
+    pub name: String,
+    pub bootstrap_servers: String,
+    /// Properties of librdkafka, as the configuration gives them.
+    pub properties: Vec<(String, String)>,
+}
+
+impl Cluster {
+    /// A client of this cluster. What the configuration says wins over librdkafka's defaults, never over what is set
+    /// on top of this.
+    #[must_use]
+    pub fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        // Topics that are made, and leaders that move, are noticed within this time.
+        config.set("topic.metadata.refresh.interval.ms", "10000");
+        for (name, value) in &self.properties {
+            config.set(name, value);
+        }
+        config.set("bootstrap.servers", &self.bootstrap_servers);
+        // librdkafka tells at once what it could not connect to, and why, as log lines; its queue is ours.
+        config.set_log_level(RDKafkaLogLevel::Info);
+        config
+    }
+}
+
+/// Those of these properties that librdkafka does not take, and why.
+pub fn refused<'p>(properties: impl Iterator<Item = (&'p str, &'p str)>) -> Vec<(String, String)> {
+    let mut faults = Vec::new();
+    for (name, value) in properties {
+        let mut config = ClientConfig::new();
+        config.set(name, value);
+        if let Err(error) = config.create_native_config() {
+            let why = match error {
+                KafkaError::ClientConfig(_, why, ..) => why,
+                other => other.to_string(),
+            };
+            faults.push((name.to_owned(), why));
+        }
+    }
+    faults
+}
+
+/// A client whose log lines become ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Logged;
+
+impl ClientContext for Logged {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, words: &str) {
+        log(level as i32, facility, words);
+    }
+
+    fn error(&self, error: KafkaError, why: &str) {
+        tracing::debug!(%error, why, "kafka");
+    }
+}
+
+impl ConsumerContext for Logged {}
+
+/// Levels as in syslog. What librdkafka reports as an error is an outage it is busy with: a warning of ours.
+pub(super) fn log(level: i32, facility: &str, words: &str) {
+    match level {
+        0..=4 => tracing::warn!(facility, "{words}"),
+        5 | 6 => tracing::info!(facility, "{words}"),
+        _ => tracing::debug!(facility, "{words}"),
+    }
+}

@@ -1,0 +1,340 @@
+//! What the thread that polls and the source that is asked have in common.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::{
+    kafka::native::Record,
+    source::{
+        AckToken, Acked, Delivery, Partition,
+        positions::{At, Expected, Group, Known, PositionClaim},
+    },
+};
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Something came, or the source was closed.
+    pub(super) arrived: Notify,
+    /// Something was taken, or the source was closed.
+    room: Condvar,
+    /// Bytes that are held for the source at most, before the last message of a run.
+    capacity: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    buffer: VecDeque<Delivery>,
+    bytes: usize,
+    group: Option<Arc<Group>>,
+    owned: BTreeMap<Partition, Owned>,
+    /// Living sessions.
+    sessions: HashMap<u64, Partition>,
+    last_session: u64,
+    /// Sessions whose position is not where it was expected.
+    astray: Vec<Session>,
+    closed: bool,
+}
+
+/// One assignment of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    pub(super) partition: Partition,
+    pub(super) number: u64,
+}
+
+/// A partition that is ours.
+#[derive(Clone, Debug)]
+pub(super) struct Owned {
+    pub(super) session: u64,
+    /// `None` until it is known where to read from.
+    pub(super) reading: Option<Reading>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    pub(super) known: Known,
+    /// Up to here messages have come from the broker.
+    read: i64,
+    /// Up to here batches have been claimed.
+    claimed: i64,
+    /// Up to here the table has them.
+    pub(super) stored: i64,
+    /// Up to here the group was told.
+    told: i64,
+    /// The end of the partition, when it was reached last. What lies before it and did not come is no message.
+    end: i64,
+}
+
+impl Reading {
+    /// Everything that came is in the table.
+    pub(super) fn is_settled(&self) -> bool {
+        self.read == self.stored && self.claimed == self.stored
+    }
+
+    /// A position past what is no message at the end of the partition.
+    pub(super) fn end_beyond(&self) -> Option<i64> {
+        (self.is_settled() && self.end > self.stored).then_some(self.end)
+    }
+
+    /// Whether a position that the database had after this was noted is one that we know of.
+    pub(super) fn explains(&self, at: At, stored_before: i64) -> bool {
+        at.epoch == self.known.at.epoch && (stored_before..=self.claimed.max(self.stored)).contains(&at.offset)
+    }
+}
+
+impl Shared {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { state: Mutex::default(), arrived: Notify::new(), room: Condvar::new(), capacity }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.arrived.notify_waiters();
+        self.room.notify_all();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
+    /// Waits, but not longer than it takes to be closed. Whether it was not.
+    pub(super) fn sleep(&self, pause: Duration) -> bool {
+        let waited = self.room.wait_timeout_while(self.state(), pause, |state| !state.closed);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !state.closed
+    }
+
+    /// Waits for room. Whether there is some.
+    pub(super) fn wait_for_room(&self, patience: Duration) -> bool {
+        let is_full = |state: &mut State| state.bytes >= self.capacity && !state.closed;
+        let waited = self.room.wait_timeout_while(self.state(), patience, is_full);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.bytes < self.capacity
+    }
+
+    /// So much room that it is worth to begin again.
+    pub(super) fn has_much_room(&self) -> bool {
+        self.state().bytes <= self.capacity / 2
+    }
+
+    /// A consumer has joined this group, with nothing assigned.
+    pub(super) fn joined(&self, group: Arc<Group>) {
+        let mut state = self.state();
+        state.forget_all();
+        state.group = Some(group);
+    }
+
+    /// All sessions are over.
+    pub(super) fn left(&self) {
+        self.state().forget_all();
+    }
+
+    /// A new session of a partition, which ends the one it may have had.
+    pub(super) fn assign(&self, partition: &Partition) -> Session {
+        let mut state = self.state();
+        state.end(partition);
+        state.last_session += 1;
+        let number = state.last_session;
+        state.sessions.insert(number, partition.clone());
+        state.owned.insert(partition.clone(), Owned { session: number, reading: None });
+        Session { partition: partition.clone(), number }
+    }
+
+    /// Ends a partition's session.
+    pub(super) fn revoke(&self, partition: &Partition) {
+        self.state().end(partition);
+    }
+
+    pub(super) fn is_alive(&self, session: &Session) -> bool {
+        self.state().sessions.contains_key(&session.number)
+    }
+
+    /// From now on a session's messages are taken. Whether it is still alive.
+    pub(super) fn begin(&self, session: &Session, known: Known) -> bool {
+        let mut state = self.state();
+        let Some(owned) = state.owned.get_mut(&session.partition).filter(|owned| owned.session == session.number)
+        else {
+            return false;
+        };
+        let offset = known.at.offset;
+        owned.reading =
+            Some(Reading { known, read: offset, claimed: offset, stored: offset, told: offset - 1, end: offset });
+        true
+    }
+
+    pub(super) fn push(&self, records: Vec<Record>) {
+        let mut state = self.state();
+        for record in records {
+            state.take_in(record);
+        }
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    pub(super) fn ended(&self, partition: &Partition, offset: i64) {
+        if let Some(reading) = self.state().reading_mut(partition) {
+            reading.end = offset;
+        }
+    }
+
+    /// The next deliveries; `None` when the source is closed.
+    pub(super) fn take(&self, max: usize) -> Option<Vec<Delivery>> {
+        let mut state = self.state();
+        if state.closed {
+            return None;
+        }
+        let count = max.min(state.buffer.len());
+        let run: Vec<Delivery> = state.buffer.drain(..count).collect();
+        let was_full = state.bytes >= self.capacity;
+        state.bytes -= run.iter().map(|delivery| delivery.message.footprint()).sum::<usize>();
+        let has_room = state.bytes < self.capacity;
+        drop(state);
+        if was_full && has_room {
+            self.room.notify_all();
+        }
+        Some(run)
+    }
+
+    pub(super) fn claim(&self, batch: &mut Vec<Delivery>) -> Option<PositionClaim> {
+        let mut state = self.state();
+        let group = Arc::clone(state.group.as_ref()?);
+        batch.retain(|delivery| state.sessions.contains_key(&delivery.token.session));
+        let mut expected = BTreeMap::new();
+        for delivery in batch.iter() {
+            let session = delivery.token.session;
+            let Some(partition) = state.sessions.get(&session).cloned() else { continue };
+            let Some(reading) = state.reading_mut(&partition) else { continue };
+            let at = At { offset: reading.claimed, ..reading.known.at };
+            expected.entry(partition).or_insert(Expected { session, at });
+            reading.claimed = reading.claimed.max(after(&delivery.token));
+        }
+        (!batch.is_empty()).then_some(PositionClaim { group, expected, lost: Vec::new() })
+    }
+
+    /// The database has these partitions elsewhere: what was read of them is read again.
+    pub(super) fn went_astray(&self, claim: &mut PositionClaim) {
+        let mut state = self.state();
+        for partition in std::mem::take(&mut claim.lost) {
+            if let Some(expected) = claim.expected.remove(&partition)
+                && state.sessions.contains_key(&expected.session)
+            {
+                let session = Session { partition, number: expected.session };
+                if !state.astray.contains(&session) {
+                    state.astray.push(session);
+                }
+            }
+        }
+    }
+
+    pub(super) fn astray(&self) -> Vec<Session> {
+        std::mem::take(&mut self.state().astray)
+    }
+
+    pub(super) fn ack(&self, tokens: &[AckToken]) -> Acked {
+        let mut state = self.state();
+        let mut acked = Acked::default();
+        for token in tokens {
+            let partition = state.sessions.get(&token.session).cloned();
+            match partition.and_then(|partition| state.reading_mut(&partition)) {
+                Some(reading) => {
+                    reading.stored = reading.stored.max(after(token));
+                    acked.sent += 1;
+                }
+                None => acked.stale += 1,
+            }
+        }
+        acked
+    }
+
+    /// Offsets that the group has not been told yet, with where their partition began.
+    pub(super) fn untold(&self) -> Vec<(Partition, i64, i64)> {
+        let mut state = self.state();
+        let reading = state.owned.iter_mut().filter_map(|(p, owned)| Some((p, owned.reading.as_mut()?)));
+        let untold = reading.filter(|(_, reading)| reading.told < reading.stored);
+        untold
+            .map(|(partition, reading)| {
+                reading.told = reading.stored;
+                (partition.clone(), reading.stored, reading.known.since)
+            })
+            .collect()
+    }
+
+    /// A commit failed: everything is told again with the next one.
+    pub(super) fn not_told(&self) {
+        for owned in self.state().owned.values_mut() {
+            if let Some(reading) = &mut owned.reading {
+                reading.told = reading.told.min(reading.stored - 1);
+            }
+        }
+    }
+
+    /// What is ours now.
+    pub(super) fn owned(&self) -> BTreeMap<Partition, Owned> {
+        self.state().owned.clone()
+    }
+
+    /// The position was moved past what is no message.
+    pub(super) fn skipped_to(&self, session: &Session, offset: i64) {
+        let mut state = self.state();
+        if !state.sessions.contains_key(&session.number) {
+            return;
+        }
+        if let Some(reading) = state.reading_mut(&session.partition)
+            && reading.is_settled()
+        {
+            let to = reading.stored.max(offset);
+            (reading.read, reading.claimed, reading.stored) = (to, to, to);
+        }
+    }
+}
+
+/// The offset after the message that a token stands for: positions count from one, so that zero is none.
+fn after(token: &AckToken) -> i64 {
+    i64::try_from(token.position).unwrap_or(i64::MAX)
+}
+
+impl State {
+    fn reading_mut(&mut self, partition: &Partition) -> Option<&mut Reading> {
+        self.owned.get_mut(partition)?.reading.as_mut()
+    }
+
+    fn take_in(&mut self, record: Record) {
+        let Some(owned) = self.owned.get_mut(&record.partition) else { return };
+        let session = owned.session;
+        let Some(reading) = owned.reading.as_mut().filter(|reading| record.offset >= reading.read) else { return };
+        reading.read = record.offset + 1;
+        let position = u64::try_from(record.offset + 1).unwrap_or_default();
+        let delivery = record.into_delivery(AckToken { session, position });
+        self.bytes += delivery.message.footprint();
+        self.buffer.push_back(delivery);
+    }
+
+    fn end(&mut self, partition: &Partition) -> Option<Owned> {
+        let owned = self.owned.remove(partition)?;
+        self.sessions.remove(&owned.session);
+        let before = self.buffer.len();
+        self.buffer.retain(|delivery| delivery.token.session != owned.session);
+        if self.buffer.len() != before {
+            self.bytes = self.buffer.iter().map(|delivery| delivery.message.footprint()).sum();
+        }
+        Some(owned)
+    }
+
+    fn forget_all(&mut self) {
+        self.buffer.clear();
+        self.bytes = 0;
+        self.owned.clear();
+        self.sessions.clear();
+        self.astray.clear();
+    }
+}
