@@ -286,10 +286,38 @@ pub struct AmqpProperties {
     pub cluster_id: Option<Text>,
 }
 
+/// A Kafka record's timestamp, in milliseconds since 1970, and who set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordTime {
+    /// `CreateTime`: the producer's.
+    Created(i64),
+    /// `LogAppendTime`: the broker's, when it appended the record.
+    Appended(i64),
+}
+
+impl RecordTime {
+    #[must_use]
+    pub fn millis(self) -> i64 {
+        match self {
+            Self::Created(millis) | Self::Appended(millis) => millis,
+        }
+    }
+}
+
+/// What a Kafka record carries beside key, value and headers. Where it lies is not part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KafkaProperties {
+    /// `None`: the record has no timestamp, which only the oldest formats allow.
+    pub timestamp: Option<RecordTime>,
+    /// `None`: the log is older than leader epochs, or the client did not say.
+    pub leader_epoch: Option<i32>,
+}
+
 /// What a broker carries beside headers and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Properties {
     Amqp(Box<AmqpProperties>),
+    Kafka(KafkaProperties),
 }
 
 impl Properties {
@@ -297,12 +325,22 @@ impl Properties {
     pub fn amqp(&self) -> Option<&AmqpProperties> {
         match self {
             Self::Amqp(properties) => Some(properties),
+            Self::Kafka(_) => None,
         }
     }
 
     pub fn amqp_mut(&mut self) -> Option<&mut AmqpProperties> {
         match self {
             Self::Amqp(properties) => Some(properties),
+            Self::Kafka(_) => None,
+        }
+    }
+
+    #[must_use]
+    pub fn kafka(&self) -> Option<&KafkaProperties> {
+        match self {
+            Self::Amqp(_) => None,
+            Self::Kafka(properties) => Some(properties),
         }
     }
 }
@@ -328,6 +366,12 @@ impl RawMessage {
     #[must_use]
     pub fn amqp(properties: AmqpProperties, headers: Headers, body: impl Into<Bytes>) -> Self {
         Self { body: Some(body.into()), key: None, headers, properties: Properties::Amqp(Box::new(properties)) }
+    }
+
+    /// A Kafka record. Header values are [`Value::Bytes`], or [`Value::Void`] when null.
+    #[must_use]
+    pub fn kafka(properties: KafkaProperties, key: Option<Bytes>, headers: Headers, value: Option<Bytes>) -> Self {
+        Self { body: value, key, headers, properties: Properties::Kafka(properties) }
     }
 
     /// A header's UTF-8 text, first of that name.
