@@ -286,20 +286,31 @@ pub struct AmqpProperties {
     pub cluster_id: Option<Text>,
 }
 
-/// What a Kafka record carries beside key, headers and value. Topic, partition and offset are where it was taken from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KafkaProperties {
-    pub timestamp: Option<RecordTime>,
-    /// Of the partition's leader when the record was written.
-    pub leader_epoch: Option<i32>,
+/// A Kafka record's timestamp, in milliseconds since 1970, and who set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordTime {
+    /// `CreateTime`: the producer's.
+    Created(i64),
+    /// `LogAppendTime`: the broker's, when it appended the record.
+    Appended(i64),
 }
 
-/// A record's time: milliseconds since 1970, by the producer's clock or the broker's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordTime {
-    pub millis: i64,
-    /// `LogAppendTime` rather than `CreateTime`.
-    pub by_broker: bool,
+impl RecordTime {
+    #[must_use]
+    pub fn millis(self) -> i64 {
+        match self {
+            Self::Created(millis) | Self::Appended(millis) => millis,
+        }
+    }
+}
+
+/// What a Kafka record carries beside key, value and headers. Where it lies is not part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KafkaProperties {
+    /// `None`: the record has no timestamp, which only the oldest formats allow.
+    pub timestamp: Option<RecordTime>,
+    /// `None`: the log is older than leader epochs, or the client did not say.
+    pub leader_epoch: Option<i32>,
 }
 
 /// What a broker carries beside headers and body.
@@ -318,18 +329,18 @@ impl Properties {
         }
     }
 
-    #[must_use]
-    pub fn kafka(&self) -> Option<&KafkaProperties> {
-        match self {
-            Self::Kafka(properties) => Some(properties),
-            Self::Amqp(_) => None,
-        }
-    }
-
     pub fn amqp_mut(&mut self) -> Option<&mut AmqpProperties> {
         match self {
             Self::Amqp(properties) => Some(properties),
             Self::Kafka(_) => None,
+        }
+    }
+
+    #[must_use]
+    pub fn kafka(&self) -> Option<&KafkaProperties> {
+        match self {
+            Self::Amqp(_) => None,
+            Self::Kafka(properties) => Some(properties),
         }
     }
 }
@@ -357,6 +368,7 @@ impl RawMessage {
         Self { body: Some(body.into()), key: None, headers, properties: Properties::Amqp(Box::new(properties)) }
     }
 
+    /// A Kafka record. Header values are [`Value::Bytes`], or [`Value::Void`] when null.
     #[must_use]
     pub fn kafka(properties: KafkaProperties, key: Option<Bytes>, headers: Headers, value: Option<Bytes>) -> Self {
         Self { body: value, key, headers, properties: Properties::Kafka(properties) }

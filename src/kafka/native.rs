@@ -268,12 +268,8 @@ unsafe fn record(message: &c::rd_kafka_message_t, topic: Arc<str>) -> Record {
         let millis = c::rd_kafka_message_timestamp(message, &raw mut kind);
         let timestamp = match kind {
             c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE => None,
-            c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_CREATE_TIME => {
-                Some(RecordTime { millis, by_broker: false })
-            }
-            c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME => {
-                Some(RecordTime { millis, by_broker: true })
-            }
+            c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_CREATE_TIME => Some(RecordTime::Created(millis)),
+            c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME => Some(RecordTime::Appended(millis)),
         };
         let leader_epoch = c::rd_kafka_message_leader_epoch(message);
         Record {

@@ -1,6 +1,9 @@
+//! What goes in comes out; what is no message is refused.
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::message::{AmqpProperties, Headers, KafkaProperties, Properties, RawMessage, RecordTime, Text, Value};
 
 fn text() -> impl Strategy<Value = Text> {
     prop::collection::vec(any::<u8>(), 0..100).prop_map(Text::from)
@@ -34,7 +37,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn properties() -> impl Strategy<Value = AmqpProperties> {
+fn amqp() -> impl Strategy<Value = AmqpProperties> {
     let texts = prop::array::uniform10(prop::option::of(text()));
     (texts, any::<Option<u8>>(), any::<Option<u8>>(), any::<Option<u64>>()).prop_map(
         |(texts, delivery_mode, priority, timestamp)| {
@@ -69,18 +72,21 @@ fn properties() -> impl Strategy<Value = AmqpProperties> {
     )
 }
 
-fn kafka_properties() -> impl Strategy<Value = KafkaProperties> {
-    let time = (any::<i64>(), any::<bool>()).prop_map(|(millis, by_broker)| RecordTime { millis, by_broker });
+fn kafka() -> impl Strategy<Value = KafkaProperties> {
+    let time = prop_oneof![any::<i64>().prop_map(RecordTime::Created), any::<i64>().prop_map(RecordTime::Appended)];
     (prop::option::of(time), any::<Option<i32>>())
         .prop_map(|(timestamp, leader_epoch)| KafkaProperties { timestamp, leader_epoch })
 }
 
+fn properties() -> impl Strategy<Value = Properties> {
+    prop_oneof![
+        amqp().prop_map(|properties| Properties::Amqp(Box::new(properties))),
+        kafka().prop_map(Properties::Kafka)
+    ]
+}
+
 fn message() -> impl Strategy<Value = RawMessage> {
-    let properties = prop_oneof![
-        properties().prop_map(|properties| Properties::Amqp(Box::new(properties))),
-        kafka_properties().prop_map(Properties::Kafka),
-    ];
-    (properties, prop::collection::vec((text(), value()), 0..12)).prop_map(|(properties, headers)| RawMessage {
+    (properties(), prop::collection::vec((text(), value()), 0..12)).prop_map(|(properties, headers)| RawMessage {
         body: None,
         key: None,
         headers: headers.into_iter().collect(),
@@ -102,11 +108,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), kafka in any::<bool>()) {
-        let mut versioned = vec![VERSION, if kafka { KIND_KAFKA } else { KIND_AMQP }];
-        versioned.extend_from_slice(&bytes);
+    fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = decode(&bytes, None);
-        let _ = decode(&versioned, Some("trace"));
+        for kind in [KIND_AMQP, KIND_KAFKA] {
+            let mut versioned = vec![VERSION, kind];
+            versioned.extend_from_slice(&bytes);
+            let _ = decode(&versioned, Some("trace"));
+        }
     }
 }
 
@@ -129,6 +137,24 @@ fn a_trace_is_stored_once_and_a_changed_column_is_noticed() {
     assert!(bytes.len() < 32, "the trace is not repeated: {} bytes", bytes.len());
     assert_eq!(decode(&bytes, Some("something else")), Err(WireError::TracebackChanged));
     assert_eq!(decode(&bytes, None), Err(WireError::TracebackChanged));
+}
+
+#[test]
+fn an_empty_header_value_is_not_a_null_one() {
+    let headers: Headers = [("h".into(), Value::Bytes(Vec::new())), ("h".into(), Value::Void)].into_iter().collect();
+    let message = RawMessage::kafka(KafkaProperties::default(), None, headers, None);
+    let mut bytes = Vec::new();
+    encode(&mut bytes, &message, None);
+    assert_eq!(decode(&bytes, None), Ok(message));
+}
+
+#[test]
+fn letters_stored_before_kafka_are_still_read() {
+    let stored = [1, b'a', 0, 8, 1, b'j', 1, 1, b'n', b'I', 0, 0, 0, 7];
+    let properties = AmqpProperties { reply_to: Some("j".into()), ..AmqpProperties::default() };
+    let headers = [("n".into(), Value::I32(7))].into_iter().collect();
+    let message = RawMessage { body: None, ..RawMessage::amqp(properties, headers, "") };
+    assert_eq!(decode(&stored, None), Ok(message));
 }
 
 #[test]
