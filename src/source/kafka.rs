@@ -15,6 +15,7 @@ mod watch;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 
 pub use self::topics::Topics;
@@ -66,7 +67,7 @@ impl KafkaSource {
     /// Begins at once, in a thread of its own.
     pub fn start(settings: Settings, ledger: Arc<dyn PositionLedger>) -> std::io::Result<Self> {
         let settings = Arc::new(settings);
-        let shared = Arc::new(Shared::new((settings.share / 3).max(1)));
+        let shared = Arc::new(Shared::new((settings.share / 3).max(1), settings.metrics.clone()));
         settings.metrics.down("not connected yet".to_owned());
         let pump =
             Pump { settings: Arc::clone(&settings), shared: Arc::clone(&shared), ledger, runtime: Handle::current() };
@@ -86,6 +87,11 @@ impl Drop for KafkaSource {
 }
 
 impl Record {
+    /// Of key and value, which are all that may be large.
+    fn size(&self) -> usize {
+        self.key.as_ref().map_or(0, Bytes::len) + self.value.as_ref().map_or(0, Bytes::len)
+    }
+
     fn into_delivery(self, token: AckToken) -> Delivery {
         let captured = CapturedFrom {
             topic: Some(self.partition.topic),

@@ -1,5 +1,6 @@
 //! What every [`Source`] promises, as its contract says, on every broker alike.
 
+mod kafka;
 mod memory;
 mod rabbitmq;
 
@@ -7,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use dead_letter_office::{
     message::{AmqpProperties, RawMessage, Value},
-    source::{AckToken, Acked, Delivery, Source, SourceError},
+    source::{AckToken, Acked, Claim, Delivery, Source, SourceError},
 };
 use futures_util::FutureExt;
 
@@ -22,6 +23,14 @@ trait Harness {
     /// A new source of the queue.
     fn source(&self) -> Box<dyn Source>;
     async fn publish(&self, messages: &[RawMessage]);
+    /// Messages that try what the broker can carry.
+    fn odd_messages(&self) -> Vec<RawMessage> {
+        odd_amqp_messages()
+    }
+    /// Whether the broker says of a message that it was delivered before.
+    const FLAGS_REDELIVERY: bool = true;
+    /// What the store does between claim and ack, where the source relies on it.
+    async fn store(&self, _claim: &Claim, _deliveries: &[Delivery]) {}
     /// The connection breaks.
     async fn break_session(&self);
     /// Waits until the queue holds that many messages. Only when no source is open: what a source holds is not counted.
@@ -40,6 +49,12 @@ macro_rules! every_source {
             $(#[tokio::test]
             async fn $behaviour() {
                 super::$behaviour(super::memory::Memory::default()).await;
+            })*
+        }
+        mod on_kafka {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $behaviour() {
+                super::$behaviour(super::kafka::Kafka::new().await).await;
             })*
         }
         every_source!(@rabbitmq on_rabbitmq_3_quorum, three, Quorum; $($behaviour),*);
@@ -63,7 +78,7 @@ macro_rules! every_source {
 
 every_source!(
     a_message_arrives_as_it_was_sent,
-    a_run_holds_at_least_one_and_at_most_as_many_as_asked_for_of_one_session,
+    a_run_holds_at_least_one_and_at_most_as_many_as_asked_for,
     a_wait_given_up_at_any_moment_loses_and_reorders_nothing,
     acked_messages_leave_the_queue,
     unacked_messages_come_again_after_a_broken_session_flagged_and_in_order,
@@ -98,12 +113,13 @@ fn contents(deliveries: &[Delivery]) -> Vec<&[u8]> {
 }
 
 /// The source goes through the same as in the pipeline: a claim on the batch, then its acks.
-async fn claim_and_ack(source: &mut dyn Source, deliveries: Vec<Delivery>) -> Acked {
-    source.claim(&deliveries).await.expect("ours to write");
+async fn claim_and_ack(harness: &impl Harness, source: &mut dyn Source, mut deliveries: Vec<Delivery>) -> Acked {
+    let claim = source_claim(source, &mut deliveries).await;
+    harness.store(&claim, &deliveries).await;
     source.ack(tokens(deliveries)).await
 }
 
-async fn a_message_arrives_as_it_was_sent(harness: impl Harness) {
+fn odd_amqp_messages() -> Vec<RawMessage> {
     let properties = AmqpProperties {
         content_type: Some("application/json".into()),
         correlation_id: Some("c-1".into()),
@@ -118,26 +134,32 @@ async fn a_message_arrives_as_it_was_sent(harness: impl Harness) {
         ("list", Value::Array(vec![Value::Bool(true), Value::Void, Value::F64(0.5)])),
         ("tenant", text("eu-1")),
     ]);
-    let sent = [
+    vec![
         RawMessage::amqp(properties, table, r#"{"order": 1}"#),
         RawMessage::amqp(AmqpProperties::default(), headers([]), ""),
         RawMessage::amqp(AmqpProperties::default(), headers([]), random_bytes(300_000, 1)),
-    ];
+    ]
+}
+
+async fn a_message_arrives_as_it_was_sent(harness: impl Harness) {
+    let sent = harness.odd_messages();
     harness.publish(&sent).await;
 
     let mut source = harness.source();
-    let got = recv_exactly(source.as_mut(), 3).await;
+    let got = recv_exactly(source.as_mut(), sent.len()).await;
 
     for (got, sent) in got.iter().zip(&sent) {
         assert_eq!(sorted(&got.message.headers), sorted(&sent.headers));
         assert_eq!(got.message.properties, sent.properties);
+        assert_eq!(got.message.key, sent.key);
         assert!(got.message.body == sent.body);
-        assert!(!got.captured.redelivered && got.captured.queue.is_some());
+        assert!(!got.captured.redelivered);
+        assert!(got.captured.queue.is_some() != got.captured.topic.is_some());
     }
     source.close().await;
 }
 
-async fn a_run_holds_at_least_one_and_at_most_as_many_as_asked_for_of_one_session(harness: impl Harness) {
+async fn a_run_holds_at_least_one_and_at_most_as_many_as_asked_for(harness: impl Harness) {
     let sent = numbered(0, 300);
     harness.publish(&sent).await;
     let mut source = harness.source();
@@ -146,15 +168,15 @@ async fn a_run_holds_at_least_one_and_at_most_as_many_as_asked_for_of_one_sessio
     while seen < 200 {
         let run = recv(source.as_mut(), 7).await;
         assert!((1..=7).contains(&run.len()), "{}", run.len());
-        assert!(run.iter().all(|delivery| delivery.token.session == run[0].token.session));
-        assert!(run.windows(2).all(|pair| pair[0].token.position < pair[1].token.position));
+        let ascends = |a: &AckToken, b: &AckToken| a.session != b.session || a.position < b.position;
+        assert!(run.windows(2).all(|pair| ascends(&pair[0].token, &pair[1].token)));
         seen += run.len();
         if seen > 60 && !broken {
             // The middle of a run, for a source that had more at hand.
             harness.break_session().await;
             broken = true;
         } else {
-            source.ack(tokens(run)).await;
+            claim_and_ack(&harness, source.as_mut(), run).await;
         }
     }
     source.close().await;
@@ -212,23 +234,23 @@ async fn acked_messages_leave_the_queue(harness: impl Harness) {
     let mut source = harness.source();
 
     let first = recv_exactly(source.as_mut(), 60).await;
-    let acked = claim_and_ack(source.as_mut(), first).await;
+    let acked = claim_and_ack(&harness, source.as_mut(), first).await;
 
     assert_eq!(acked, Acked { sent: 60, stale: 0 });
     source.close().await;
     harness.wait_for_depth(40).await;
 }
 
-async fn unacked_messages_come_again_after_a_broken_session_flagged_and_in_order(harness: impl Harness) {
+async fn unacked_messages_come_again_after_a_broken_session_flagged_and_in_order<H: Harness>(harness: H) {
     let sent = numbered(0, 40);
     harness.publish(&sent).await;
     let mut source = harness.source();
     let mut first = recv_exactly(source.as_mut(), 20).await;
     let session = first[0].token.session;
-    let kept = first.split_off(10);
-    claim_and_ack(source.as_mut(), first).await;
+    let mut kept = first.split_off(10);
+    claim_and_ack(&harness, source.as_mut(), first).await;
     // Acks are on their way when this returns; a break that overtakes them is another test's.
-    let claim = source_claim(source.as_mut(), &kept).await;
+    let claim = source_claim(source.as_mut(), &mut kept).await;
     source.reclaim(claim).await.expect("alive");
 
     harness.break_session().await;
@@ -239,11 +261,11 @@ async fn unacked_messages_come_again_after_a_broken_session_flagged_and_in_order
         again.extend(run.into_iter().filter(|delivery| delivery.token.session != session));
     }
     assert_eq!(contents(&again), bodies(&sent[10..]).collect::<Vec<_>>());
-    assert!(again[..10].iter().all(|delivery| delivery.captured.redelivered));
+    assert!(again[..10].iter().all(|delivery| delivery.captured.redelivered == H::FLAGS_REDELIVERY));
     source.close().await;
 }
 
-async fn source_claim(source: &mut dyn Source, batch: &[Delivery]) -> dead_letter_office::source::Claim {
+async fn source_claim(source: &mut dyn Source, batch: &mut Vec<Delivery>) -> Claim {
     source.claim(batch).await.expect("ours to write")
 }
 
@@ -263,7 +285,7 @@ async fn tokens_of_an_older_session_are_dropped_and_counted(harness: impl Harnes
 
     assert_eq!(acked, Acked { sent: 0, stale: 10 });
     // The new channel is as it was: its own tokens still count.
-    assert_eq!(claim_and_ack(source.as_mut(), new).await, Acked { sent: 10, stale: 0 });
+    assert_eq!(claim_and_ack(&harness, source.as_mut(), new).await, Acked { sent: 10, stale: 0 });
     source.close().await;
     harness.wait_for_depth(20).await;
 }
@@ -271,14 +293,14 @@ async fn tokens_of_an_older_session_are_dropped_and_counted(harness: impl Harnes
 async fn a_claim_on_an_older_session_is_refused(harness: impl Harness) {
     harness.publish(&numbered(0, 10)).await;
     let mut source = harness.source();
-    let old = recv_exactly(source.as_mut(), 5).await;
+    let mut old = recv_exactly(source.as_mut(), 5).await;
     let session = old[0].token.session;
-    let claim = source_claim(source.as_mut(), &old).await;
+    let claim = source_claim(source.as_mut(), &mut old).await;
     harness.break_session().await;
     while recv(source.as_mut(), 10).await[0].token.session == session {}
 
-    assert!(source.claim(&old).await.is_none());
-    if let dead_letter_office::source::Claim::Session(_) = claim {
+    assert!(source.claim(&mut old).await.is_none());
+    if let Claim::Session(_) = claim {
         assert!(source.reclaim(claim).await.is_err());
     }
     source.close().await;
@@ -353,14 +375,15 @@ async fn sessions_that_break_again_and_again_lose_nothing(harness: impl Harness)
     let (mut acked, mut in_doubt, mut runs) = (BTreeSet::new(), BTreeSet::new(), 0);
 
     while acked.union(&in_doubt).count() < 400 {
-        let run = recv(source.as_mut(), 25).await;
+        let mut run = recv(source.as_mut(), 25).await;
         runs += 1;
         if runs % 5 == 0 {
             harness.break_session().await;
             continue;
         }
-        let run_bodies: Vec<_> = run.iter().map(|delivery| delivery.message.body.clone().expect("a body")).collect();
-        if source.claim(&run).await.is_some() {
+        if let Some(claim) = source.claim(&mut run).await {
+            let run_bodies: Vec<_> = run.iter().map(|d| d.message.body.clone().expect("a body")).collect();
+            harness.store(&claim, &run).await;
             let told = source.ack(tokens(run)).await;
             if told.stale == 0 { &mut acked } else { &mut in_doubt }.extend(run_bodies);
         }

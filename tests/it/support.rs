@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod database;
+pub(crate) mod kafka;
 pub(crate) mod letters;
 pub(crate) mod link;
 pub(crate) mod load;

@@ -75,6 +75,8 @@ fn config(settings: &Settings, client_id: &str) -> ClientConfig {
         ("partition.assignment.strategy", "cooperative-sticky".to_owned()),
         ("enable.auto.commit", "false".to_owned()),
         ("enable.auto.offset.store", "false".to_owned()),
+        // Of what a producer sends; librdkafka wants it below `fetch.max.bytes` even so.
+        ("message.max.bytes", "1000".to_owned()),
         // An offset that is no longer there is for us to count.
         ("auto.offset.reset", "error".to_owned()),
         ("enable.partition.eof", "true".to_owned()),

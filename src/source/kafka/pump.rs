@@ -25,7 +25,7 @@ use super::{
     watch::{Finding, Watch},
 };
 use crate::{
-    kafka::native::{Event, Queue},
+    kafka::native::{Event, Queue, Record},
     source::{Partition, PositionLedger},
 };
 
@@ -34,7 +34,7 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(50);
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 /// Records that are handed on at once.
-const RUN: usize = 256;
+const RUN_RECORDS: usize = 256;
 
 pub(super) struct Pump {
     pub(super) settings: Arc<Settings>,
@@ -194,11 +194,15 @@ impl<'a> Consuming<'a> {
     fn poll(&mut self) -> Result<(), String> {
         let mut run = Vec::new();
         let mut patience = POLL;
-        while run.len() < RUN {
+        let mut bytes = 0;
+        while run.len() < RUN_RECORDS && bytes < self.pump.shared.capacity() / 4 {
             let Some(event) = self.queue.poll(patience) else { break };
             patience = Duration::ZERO;
             match event {
-                Event::Records(mut records) => run.append(&mut records),
+                Event::Records(mut records) => {
+                    bytes += records.iter().map(Record::size).sum::<usize>();
+                    run.append(&mut records);
+                }
                 other => {
                     // In the order in which they came.
                     self.hand_on(&mut run);
@@ -210,7 +214,7 @@ impl<'a> Consuming<'a> {
         Ok(())
     }
 
-    fn hand_on(&self, run: &mut Vec<crate::kafka::native::Record>) {
+    fn hand_on(&self, run: &mut Vec<Record>) {
         if !run.is_empty() {
             self.pump.shared.push(std::mem::take(run));
         }

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use crate::{
     kafka::native::Record,
+    metrics::SourceMetrics,
     source::{
         AckToken, Acked, Delivery, Partition,
         positions::{At, Expected, Group, Known, PositionClaim},
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     room: Condvar,
     /// Bytes that are held for the source at most, before the last message of a run.
     capacity: usize,
+    metrics: SourceMetrics,
 }
 
 #[derive(Debug, Default)]
@@ -89,8 +91,12 @@ impl Reading {
 }
 
 impl Shared {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self { state: Mutex::default(), arrived: Notify::new(), room: Condvar::new(), capacity }
+    pub(super) fn new(capacity: usize, metrics: SourceMetrics) -> Self {
+        Self { state: Mutex::default(), arrived: Notify::new(), room: Condvar::new(), capacity, metrics }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -177,6 +183,7 @@ impl Shared {
         for record in records {
             state.take_in(record);
         }
+        self.metrics.set_held(state.buffer.len() as u64);
         drop(state);
         self.arrived.notify_one();
     }
@@ -198,6 +205,7 @@ impl Shared {
         let was_full = state.bytes >= self.capacity;
         state.bytes -= run.iter().map(|delivery| delivery.message.footprint()).sum::<usize>();
         let has_room = state.bytes < self.capacity;
+        self.metrics.set_held(state.buffer.len() as u64);
         drop(state);
         if was_full && has_room {
             self.room.notify_all();

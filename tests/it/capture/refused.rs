@@ -124,6 +124,7 @@ async fn copies_that_fail_in_any_way_do_not_poison_the_pool() {
     let mut turn = CancellationToken::new();
     turn.cancel();
     let mut random = fastrand::Rng::with_seed(11);
+    let mut claim = Claim::None;
 
     for round in 0..80 {
         match round % 4 {
@@ -131,19 +132,19 @@ async fn copies_that_fail_in_any_way_do_not_poison_the_pool() {
             0 => {
                 let mut rows = letters(200, 20_000);
                 let patience = Duration::from_micros(random.u64(0..20_000));
-                let _ = tokio::time::timeout(patience, store.write(&mut rows, &Claim::None, &turn)).await;
+                let _ = tokio::time::timeout(patience, store.write(&mut rows, &mut claim, &turn)).await;
             }
             // Refused at its end.
             1 => {
                 let mut rows = letters(20, 10);
                 rows[19].reading.event_type = Some("Forbidden".to_owned());
-                let refused = store.write(&mut rows, &Claim::None, &turn).await;
+                let refused = store.write(&mut rows, &mut claim, &turn).await;
                 assert!(matches!(refused, Err(WriteError::Refused(_))), "{refused:?}");
             }
             // Ended by the server.
             2 => {
                 let mut rows = letters(400, 20_000);
-                let (_, terminated) = tokio::join!(store.write(&mut rows, &Claim::None, &turn), async {
+                let (_, terminated) = tokio::join!(store.write(&mut rows, &mut claim, &turn), async {
                     tokio::task::yield_now().await;
                     database.terminate_connections().await
                 });
@@ -153,7 +154,7 @@ async fn copies_that_fail_in_any_way_do_not_poison_the_pool() {
             _ => {
                 turn = CancellationToken::new();
                 let mut rows = letters(5, 10);
-                let waiting = store.write(&mut rows, &Claim::None, &turn);
+                let waiting = store.write(&mut rows, &mut claim, &turn);
                 assert!(tokio::time::timeout(Duration::from_millis(20), waiting).await.is_err());
                 turn.cancel();
             }
@@ -162,7 +163,7 @@ async fn copies_that_fail_in_any_way_do_not_poison_the_pool() {
 
     database.execute("TRUNCATE dead_letter_queue").await;
     let mut rows = letters(1_000, 100);
-    let stored = tokio::time::timeout(Duration::from_secs(10), store.write(&mut rows, &Claim::None, &turn)).await;
+    let stored = tokio::time::timeout(Duration::from_secs(10), store.write(&mut rows, &mut claim, &turn)).await;
     assert_eq!(stored.expect("promptly").expect("written").rows, 1_000);
     assert_eq!(database.count().await, 1_000);
     let connections =

@@ -27,6 +27,10 @@ pub(crate) fn rabbitmq() -> BrokerUrls {
     }
 }
 
+pub(crate) fn kafka() -> String {
+    env("DLO_TEST_KAFKA_BROKERS", "127.0.0.1:23092")
+}
+
 pub(crate) fn rabbitmq4() -> BrokerUrls {
     BrokerUrls {
         amqp: env("DLO_TEST_RABBITMQ4_URL", "amqp://guest:guest@127.0.0.1:24672/%2f"),
