@@ -4,7 +4,7 @@
 //! [`home`] makes the publish that sends a letter back.
 //!
 //! A new dialect is a file with a unit struct that implements [`Dialect`], its `mod` line, and its line in
-//! [`REGISTRY`]. What every dialect needs is in `deaths` (RabbitMQ's own history of a message), `java_trace`
+//! [`REGISTRY`]. What dialects share is in `deaths` (RabbitMQ's own history of a message), `kafka`, `java_trace`
 //! and `text`; what holds for every message whatever the dialect is in `properties`, `strip` and `ids`.
 
 mod deaths;
@@ -13,23 +13,28 @@ mod fixtures;
 mod home;
 mod ids;
 mod java_trace;
+mod kafka;
+mod kafka_connect;
 mod ladder;
 mod properties;
 #[cfg(test)]
 mod proptests;
 mod spring_amqp;
+mod spring_cloud_stream_kafka;
 mod spring_cloud_stream_rabbit;
+mod spring_kafka;
+mod spring_kafka_retry_topic;
 mod strip;
 mod text;
 mod x_death;
 
 use serde_json::{Map, Value as Json};
 
-pub use home::{NoHome, Publish, Target, home, stamp};
+pub use home::{Known, NoHome, Place, Publish, Target, home, stamp};
 pub use ids::{correlation_id, message_id, trace_id};
 
 use crate::{
-    dead_letter::{CapturedFrom, Notes, Reading},
+    dead_letter::{CapturedFrom, Notes, PayloadState, Reading},
     message::{RawMessage, Text},
 };
 
@@ -55,35 +60,91 @@ pub trait Dialect: Sync {
     ///
     /// Called only for a message that [`read`](Self::read) recognises or that was stored under this name.
     fn freshen(&self, message: &mut RawMessage);
+
+    /// Kafka: a topic that the framework made for the group that failed and no other reads, such as a retry topic; known
+    /// for the few that name it.
+    fn group_topic(&self, _message: &RawMessage) -> Option<Place> {
+        None
+    }
 }
 
 /// Every dialect, in the order in which they are asked: envelopes, then frameworks that republish with
 /// headers of their own, then task queues that ride on RabbitMQ's dead-lettering, then RabbitMQ itself.
 /// A narrower dialect stands before the one it is a special case of.
-static REGISTRY: &[&dyn Dialect] =
-    &[&spring_cloud_stream_rabbit::SpringCloudStreamRabbit, &spring_amqp::SpringAmqp, &x_death::XDeath];
+static REGISTRY: &[&dyn Dialect] = &[
+    &kafka_connect::KafkaConnect,
+    &spring_kafka_retry_topic::SpringKafkaRetryTopic,
+    &spring_kafka::SpringKafka,
+    &spring_cloud_stream_kafka::SpringCloudStreamKafka,
+    &spring_cloud_stream_rabbit::SpringCloudStreamRabbit,
+    &spring_amqp::SpringAmqp,
+    &x_death::XDeath,
+];
 
 /// Reads a message. Never fails: unknown stays unknown, and an unrecognised message has no dialect.
 ///
-/// The first dialect that recognises the message speaks for it alone. The others that do are named in
-/// `notes.secondary`, with what they say differently.
+/// The first dialect that recognises the message speaks for it alone; on Kafka, where headers keep their order, the one
+/// that wrote last. The others that do are named in `notes.secondary`, with what they say differently.
 #[must_use]
 pub fn read(message: &RawMessage, captured: &CapturedFrom) -> Reading {
-    let mut readings = REGISTRY.iter().filter_map(|dialect| Some((dialect.name(), dialect.read(message, captured)?)));
+    let mut readings = REGISTRY.iter().filter_map(|dialect| Some((*dialect, dialect.read(message, captured)?)));
 
     let mut reading = match readings.next() {
-        Some((name, reading)) => Reading { dialect: Some(name), ..reading },
+        Some((dialect, reading)) => {
+            let (dialect, reading, others) = newest((dialect, reading), readings.collect(), message);
+            let mut reading = Reading { dialect: Some(dialect.name()), ..reading };
+            for (other, said) in others {
+                let differs = differences(other.name(), &reading, &said);
+                reading.notes.add("secondary", differs);
+            }
+            reading
+        }
         None => Reading::default(),
     };
-    for (name, other) in readings {
-        let differs = differences(name, &reading, &other);
-        reading.notes.add("secondary", differs);
-    }
     if let Some(doubt) = deaths::oddity(message) {
         reading.notes.add("doubts", doubt);
     }
+    if reading.payload_state == PayloadState::Complete && message.body.is_none() {
+        reading.payload_state = null_value(message);
+    }
     properties::complete(&mut reading, message);
     reading
+}
+
+type Said = (&'static dyn Dialect, Reading);
+
+/// Which of several dialects speaks, and the others.
+fn newest(first: Said, mut others: Vec<Said>, message: &RawMessage) -> (&'static dyn Dialect, Reading, Vec<Said>) {
+    let mut speaker = first;
+    if !others.is_empty() && message.properties.kafka().is_some() {
+        let mut newest = last_written(speaker.0, message);
+        for other in &mut others {
+            let at = last_written(other.0, message);
+            if at > newest {
+                newest = at;
+                std::mem::swap(&mut speaker, other);
+            }
+        }
+    }
+    (speaker.0, speaker.1, others)
+}
+
+/// How many headers there are up to the last that the dialect wrote, which is the last that it would strip.
+fn last_written(dialect: &dyn Dialect, message: &RawMessage) -> usize {
+    let mut stripped = RawMessage { body: None, ..message.clone() };
+    dialect.freshen(&mut stripped);
+    let mut kept = stripped.headers.iter().rev();
+    let same = message.headers.iter().rev().take_while(|header| kept.next() == Some(*header));
+    message.headers.len() - same.count()
+}
+
+/// A null that no dialect explains: with a key it deletes that key, without one it is nobody's record.
+fn null_value(message: &RawMessage) -> PayloadState {
+    match (message.properties.kafka(), &message.key) {
+        (None, _) => PayloadState::Complete,
+        (Some(_), Some(_)) => PayloadState::Tombstone,
+        (Some(_), None) => PayloadState::Pointer,
+    }
 }
 
 /// The dialects that recognise a message, and the one it was stored under.
@@ -156,7 +217,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::message::{AmqpProperties, Headers, Value};
+    use crate::message::{AmqpProperties, Headers, KafkaProperties, Value};
 
     fn message(headers: Vec<(&str, Value)>) -> RawMessage {
         let headers: Headers = headers.into_iter().map(|(name, value)| (name.into(), value)).collect();
@@ -211,6 +272,43 @@ mod tests {
                 r#"[{"dialect":"rabbitmq-native","origin_queue":"errors","consumer":"errors","error_message":"rejected","attempts":1}]"#
             )
         );
+    }
+
+    fn record(headers: &[(&str, &str)], key: Option<&'static str>, value: Option<&'static str>) -> RawMessage {
+        let headers = headers.iter().map(|(name, text)| ((*name).into(), Value::Bytes(text.as_bytes().to_vec())));
+        RawMessage::kafka(KafkaProperties::default(), key.map(Into::into), headers.collect(), value.map(Into::into))
+    }
+
+    #[test]
+    fn on_kafka_the_dialect_that_wrote_last_speaks() {
+        let spring = ("kafka_dlt-original-topic", "orders");
+        let connect = ("__connect.errors.topic", "orders-dlt");
+        let mine = ("tenant", "eu-1");
+
+        let reading = read(&record(&[mine, spring, connect], None, Some("{}")), &CapturedFrom::default());
+        assert_eq!((reading.dialect, reading.origin.topic), (Some("kafka-connect"), Some("orders-dlt".into())));
+        assert_eq!(reading.notes.to_json(), r#"{"secondary":[{"dialect":"spring-kafka","origin_topic":"orders"}]}"#);
+
+        let reading = read(&record(&[connect, mine, spring, mine], None, Some("{}")), &CapturedFrom::default());
+        assert_eq!((reading.dialect, reading.origin.topic), (Some("spring-kafka"), Some("orders".into())));
+    }
+
+    #[test]
+    fn the_other_brokers_headers_are_an_applications_own() {
+        let rabbit = [("x-original-exchange", "shop"), ("x-original-routingKey", "created"), ("x-death", "[]")];
+        let reading = read(&record(&rabbit, None, Some("{}")), &CapturedFrom::default());
+        assert_eq!(reading, Reading::default());
+
+        let kafka = message(vec![("__connect.errors.topic", Value::Str("orders".into()))]);
+        assert_eq!(read(&kafka, &CapturedFrom::default()), Reading::default());
+    }
+
+    #[test]
+    fn a_null_that_nobody_explains_is_a_tombstone_if_it_has_a_key() {
+        let state = |key, value| read(&record(&[], key, value), &CapturedFrom::default()).payload_state;
+        assert_eq!(state(Some("k"), None), PayloadState::Tombstone);
+        assert_eq!(state(None, None), PayloadState::Pointer);
+        assert_eq!(state(Some(""), Some("")), PayloadState::Complete);
     }
 
     #[test]

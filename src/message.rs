@@ -237,7 +237,7 @@ impl Headers {
         self.0.retain(|(name, value)| keep(name, value));
     }
 
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &(Text, Value)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &(Text, Value)> + DoubleEndedIterator {
         self.0.iter()
     }
 

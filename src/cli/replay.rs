@@ -20,17 +20,23 @@ pub(super) struct Args {
     #[arg(required = true, value_name = "ID")]
     ids: Vec<i64>,
     /// original, queue, or a target in JSON as the API takes it
-    #[arg(long, value_name = "TARGET", conflicts_with_all = ["to_queue", "to_exchange"])]
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["to_queue", "to_exchange", "to_topic"])]
     target: Option<String>,
     /// To this queue only
-    #[arg(long, value_name = "QUEUE", conflicts_with_all = ["to_exchange", "to_routing_key"])]
+    #[arg(long, value_name = "QUEUE", conflicts_with_all = ["to_exchange", "to_routing_key", "to_topic"])]
     to_queue: Option<String>,
     /// To this exchange
-    #[arg(long, value_name = "EXCHANGE", requires = "to_routing_key")]
+    #[arg(long, value_name = "EXCHANGE", requires = "to_routing_key", conflicts_with = "to_topic")]
     to_exchange: Option<String>,
     /// With this routing key
     #[arg(long, value_name = "KEY", requires = "to_exchange")]
     to_routing_key: Option<String>,
+    /// To this Kafka topic
+    #[arg(long, value_name = "TOPIC")]
+    to_topic: Option<String>,
+    /// And this partition; without it the key chooses
+    #[arg(long, value_name = "NUMBER", requires = "to_topic")]
+    to_partition: Option<i32>,
     /// Show what would be published, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -51,11 +57,12 @@ pub(super) struct Args {
 impl Args {
     /// The target, checked before anything is connected to.
     pub(super) fn check(&self) -> Result<Json, CliError> {
-        let target = match (&self.target, &self.to_queue, &self.to_exchange) {
-            (_, Some(queue), _) => json!({"queue": queue}),
-            (_, _, Some(exchange)) => json!({"exchange": exchange, "routing_key": self.to_routing_key}),
+        let target = match (&self.target, &self.to_queue, &self.to_exchange, &self.to_topic) {
+            (_, Some(queue), ..) => json!({"queue": queue}),
+            (_, _, Some(exchange), _) => json!({"exchange": exchange, "routing_key": self.to_routing_key}),
+            (.., Some(topic)) => json!({"topic": topic, "partition": self.to_partition}),
             (Some(text), ..) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
-            (None, None, None) => json!("original"),
+            (None, None, None, None) => json!("original"),
         };
         target::parse(&target).map_err(|error| CliError::Usage(format!("--target: {error}")))?;
         Ok(target)
@@ -100,10 +107,7 @@ async fn preview(client: &Client, ids: &[i64], target: &Json, out: &mut Out) -> 
             continue;
         }
         let publish: Json = parse(&text)?;
-        let place = match (text_of(&publish["exchange"]), text_of(&publish["routing_key"])) {
-            (exchange, key) if exchange.is_empty() => format!("queue {key}"),
-            (exchange, key) => format!("exchange {exchange}, routing key {key}"),
-        };
+        let place = place(&publish);
         out.line(&format!("letter {id}: would publish {} bytes to {place}", publish["body_bytes"]))?;
         for part in ["properties", "headers"] {
             for (name, value) in publish[part].as_object().into_iter().flatten() {
@@ -125,14 +129,21 @@ fn text_of(value: &Json) -> String {
 
 /// A target in words.
 fn name(target: &Json) -> String {
-    match (target.as_str(), target["queue"].as_str()) {
-        (Some("original"), _) => "where it was first published".to_owned(),
-        (Some(_), _) => "the queue that failed".to_owned(),
-        (_, Some(queue)) => format!("queue {}", one_line(queue)),
-        _ => one_line(&format!(
-            "exchange {}, routing key {}",
-            text_of(&target["exchange"]),
-            text_of(&target["routing_key"])
-        )),
+    match target.as_str() {
+        Some("original") => "where it was first published".to_owned(),
+        Some(_) => "the consumer that failed".to_owned(),
+        None => place(target),
+    }
+}
+
+/// A place in words.
+fn place(place: &Json) -> String {
+    let text = |name: &str| one_line(&text_of(&place[name]));
+    match (place["queue"].as_str(), place["topic"].is_null(), place["exchange"].as_str()) {
+        (Some(queue), ..) => format!("queue {}", one_line(queue)),
+        (None, false, _) if place["partition"].is_null() => format!("topic {}", text("topic")),
+        (None, false, _) => format!("topic {}, partition {}", text("topic"), place["partition"]),
+        (None, true, Some("")) => format!("queue {}", text("routing_key")),
+        (None, true, _) => format!("exchange {}, routing key {}", text("exchange"), text("routing_key")),
     }
 }

@@ -48,6 +48,7 @@ pub(super) struct History<'a> {
 
 /// The history of a message; `None` without a list in which at least one entry is a table with queue and reason.
 pub(super) fn of(message: &RawMessage) -> Option<History<'_>> {
+    message.properties.amqp()?;
     let headers = &message.headers;
     let entries = ["x-death", "x-opt-deaths"].into_iter().find_map(|name| headers.get(name)?.as_array())?;
 
@@ -58,6 +59,7 @@ pub(super) fn of(message: &RawMessage) -> Option<History<'_>> {
 
 /// What is odd about a message's history, in words for the notes.
 pub(super) fn oddity(message: &RawMessage) -> Option<String> {
+    message.properties.amqp()?;
     let entries = match message.headers.get("x-death")? {
         Value::Array(entries) => entries,
         // A client that republished with every header turned into text.

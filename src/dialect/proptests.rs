@@ -2,10 +2,10 @@
 
 use proptest::{collection::vec, prelude::*};
 
-use super::{Target, home, read, stamp};
+use super::{Known, NoHome, Place, Publish, Target, home, read, stamp};
 use crate::{
-    dead_letter::{CapturedFrom, Origin},
-    message::{AmqpProperties, Headers, RawMessage, Text, Value},
+    dead_letter::{CapturedFrom, Origin, PayloadState},
+    message::{AmqpProperties, Headers, KafkaProperties, RawMessage, RecordTime, Text, Value},
 };
 
 /// Names and texts that dialects look for, so that half-right messages are common.
@@ -43,6 +43,29 @@ const WORDS: &[&str] = &[
     "b3",
     "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     "dlo-replay-id",
+    "kafka_dlt-original-topic",
+    "kafka_dlt-original-partition",
+    "kafka_dlt-original-offset",
+    "kafka_dlt-original-timestamp",
+    "kafka_dlt-original-consumer-group",
+    "kafka_dlt-exception-fqcn",
+    "kafka_dlt-exception-stacktrace",
+    "kafka_dlt-key-exception-message",
+    "kafka_original-topic",
+    "kafka_original-offset",
+    "kafka_exception-message",
+    "kafka_deliveryAttempt",
+    "retry_topic-attempts",
+    "springDeserializerExceptionValue",
+    "__TypeId__",
+    "x-original-topic",
+    "x-original-partition",
+    "x-exception-fqcn",
+    "__connect.errors.topic",
+    "__connect.errors.partition",
+    "__connect.errors.offset",
+    "__connect.errors.exception.message",
+    "__connect.errors.exception.stacktrace",
     "",
 ];
 
@@ -89,30 +112,79 @@ fn properties() -> impl Strategy<Value = AmqpProperties> {
     )
 }
 
-fn message() -> impl Strategy<Value = RawMessage> {
+fn amqp_message() -> impl Strategy<Value = RawMessage> {
     (properties(), vec((text(), value()), 0..10), vec(any::<u8>(), 0..40))
         .prop_map(|(properties, headers, body)| RawMessage::amqp(properties, headers.into_iter().collect(), body))
 }
 
+/// As a consumer makes one: values are bytes or null.
+fn record() -> impl Strategy<Value = RawMessage> {
+    let value = || {
+        prop_oneof![
+            1 => Just(Value::Void),
+            2 => text().prop_map(|text| Value::Bytes(text.as_bytes().to_vec())),
+            2 => any::<i32>().prop_map(|number| Value::Bytes(number.to_be_bytes().to_vec())),
+            2 => any::<i64>().prop_map(|number| Value::Bytes(number.to_be_bytes().to_vec())),
+            1 => any::<i64>().prop_map(|number| Value::Bytes(number.to_string().into_bytes())),
+            1 => vec(any::<u8>(), 0..12).prop_map(Value::Bytes),
+        ]
+    };
+    let time = prop_oneof![any::<i64>().prop_map(RecordTime::Created), any::<i64>().prop_map(RecordTime::Appended)];
+    let bytes = || proptest::option::of(vec(any::<u8>(), 0..20));
+    (proptest::option::of(time), vec((text(), value()), 0..14), bytes(), bytes()).prop_map(
+        |(timestamp, headers, key, value)| {
+            let properties = KafkaProperties { timestamp, leader_epoch: None };
+            let headers = headers.into_iter().collect();
+            RawMessage::kafka(properties, key.map(Into::into), headers, value.map(Into::into))
+        },
+    )
+}
+
+fn message() -> impl Strategy<Value = RawMessage> {
+    prop_oneof![amqp_message(), record()]
+}
+
 fn captured() -> impl Strategy<Value = CapturedFrom> {
-    (proptest::option::of(text()), proptest::option::of(text()), proptest::option::of("[a-z.]{0,8}")).prop_map(
-        |(exchange, routing_key, queue)| CapturedFrom {
+    let name = || proptest::option::of("[a-z.]{0,8}");
+    (proptest::option::of(text()), proptest::option::of(text()), name(), name()).prop_map(
+        |(exchange, routing_key, queue, topic)| CapturedFrom {
             exchange,
             routing_key,
             queue: queue.map(|queue| queue.as_str().into()),
+            topic: topic.map(|topic| topic.as_str().into()),
             ..CapturedFrom::default()
         },
     )
 }
 
 fn target() -> impl Strategy<Value = Target> {
-    prop_oneof![Just(Target::Original), Just(Target::Queue), text().prop_map(Target::queue)]
+    let topic = || (text(), any::<Option<i32>>()).prop_map(|(topic, partition)| Place::Topic { topic, partition });
+    prop_oneof![
+        Just(Target::Original),
+        Just(Target::Queue),
+        text().prop_map(Target::queue),
+        topic().prop_map(Target::At)
+    ]
+}
+
+fn send(message: RawMessage, captured: &CapturedFrom, target: &Target) -> Result<Publish, NoHome> {
+    let reading = read(&message, captured);
+    let is_tombstone = reading.payload_state == PayloadState::Tombstone;
+    home(Known { dialect: reading.dialect, captured, origin: &Origin::default(), is_tombstone }, message, target)
 }
 
 /// Headers no framework and no broker writes, some only a letter away from one that does.
 fn producers() -> impl Strategy<Value = Headers> {
-    const NEAR: &[&str] =
-        &["cc", "X-Death", "x-death2", "x-first-deaths", "x-original-message-id", "retry-counter", "tenant"];
+    const NEAR: &[&str] = &[
+        "cc",
+        "X-Death",
+        "x-death2",
+        "x-first-deaths",
+        "x-original-message-id",
+        "retry-counter",
+        "tenant",
+        "kafka_dlt",
+    ];
     let name = prop_oneof![
         proptest::sample::select(NEAR).prop_map(Text::from),
         "[a-z]{1,6}".prop_map(|name| Text::from(format!("biz-{name}"))),
@@ -143,28 +215,39 @@ proptest! {
         producers in producers(),
         target in target(),
     ) {
-        message.headers.retain(|name, _| name.as_bytes().starts_with(b"x-") || name == "retry-count");
+        let theirs = ["x-", "retry-count", "kafka_", "retry_topic-", "__connect."];
+        message.headers.retain(|name, _| theirs.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes())));
         for (name, value) in producers.iter() {
             message.headers.push(name.clone(), value.clone());
         }
-        let dialect = read(&message, &captured).dialect;
-
-        if let Ok(publish) = home(dialect, message.clone(), &captured, &Origin::default(), &target) {
+        if let Ok(publish) = send(message.clone(), &captured, &target) {
             let mut sent = publish.message.clone();
             sent.headers.retain(|name, _| producers.iter().any(|(producer, _)| producer == name));
             prop_assert_eq!(sent.headers, producers);
-            prop_assert_eq!(publish.message.body, message.body);
+            prop_assert_eq!((&publish.message.key, &publish.message.body), (&message.key, &message.body));
+            let state = read(&message, &captured).payload_state;
+            prop_assert!(publish.message.body.is_some() || state == PayloadState::Tombstone);
         }
     }
 
     #[test]
     fn a_letter_sent_home_twice_carries_nothing_of_the_first_time(message in message(), captured in captured()) {
-        let target = Target::queue("orders");
-        let send = |message| home(None, message, &captured, &Origin::default(), &target).map(|p| p.message);
+        let target = match message.properties.kafka() {
+            None => Target::queue("orders"),
+            Some(_) => Target::At(Place::Topic { topic: "orders".into(), partition: None }),
+        };
+        let send = |message| send(message, &captured, &target).map(|publish| publish.message);
 
-        let once = send(message).expect("a named target");
+        let once = match send(message) {
+            Err(NoHome::NoValue) => return Ok(()),
+            once => once.expect("a named target"),
+        };
         let mut stamped = once.clone();
         stamp(&mut stamped, 1, "token");
-        prop_assert_eq!(send(stamped), Ok(once));
+        match send(stamped) {
+            // Without the headers of the one who pointed at it nothing says that it was more than a null.
+            Err(NoHome::NoValue) => prop_assert_eq!(once.body, None),
+            twice => prop_assert_eq!(twice, Ok(once)),
+        }
     }
 }

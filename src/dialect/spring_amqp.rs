@@ -46,7 +46,7 @@ impl Dialect for SpringAmqp {
 
 /// Whether the recoverer wrote this. Its Kafka relative uses the same exception headers, with a topic.
 pub(super) fn republished(message: &RawMessage) -> bool {
-    message.headers.contains(ROUTING_KEY) && message.headers.contains(EXCHANGE)
+    message.properties.amqp().is_some() && message.headers.contains(ROUTING_KEY) && message.headers.contains(EXCHANGE)
 }
 
 /// All but the attempts, which the two writers of these headers count differently.

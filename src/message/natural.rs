@@ -25,39 +25,46 @@ pub fn text(text: &Text) -> serde_json::Value {
     }
 }
 
+/// Up to this many names are looked for one by one; a record may carry tens of thousands.
+const GLANCE: usize = 24;
+
+/// Names in the order in which they first appear.
 fn table(out: &mut Vec<u8>, headers: &Headers, traceback: Option<&str>) {
+    let by_name = (headers.len() > GLANCE).then(|| by_name(headers));
     out.push(b'{');
-    for (index, (name, values)) in by_name(headers).into_iter().enumerate() {
-        if index > 0 {
+    let mut is_first = true;
+    for (index, (name, single)) in headers.iter().enumerate() {
+        let same = |(other, _): &&(Text, Value)| other == name;
+        let several: Option<Vec<&Value>> = match &by_name {
+            Some(by_name) => match by_name[name].as_slice() {
+                [(first, _), ..] if *first < index => continue,
+                [_] => None,
+                values => Some(values.iter().map(|(_, value)| *value).collect()),
+            },
+            None if headers.iter().take(index).any(|header| same(&header)) => continue,
+            None if headers.iter().skip(index + 1).any(|header| same(&header)) => {
+                Some(headers.iter().filter(same).map(|(_, value)| value).collect())
+            }
+            None => None,
+        };
+        if !std::mem::take(&mut is_first) {
             out.push(b',');
         }
         key(out, name);
         out.push(b':');
-        match values.as_slice() {
-            [single] => value(out, single, traceback),
-            several => array(out, several.iter().copied(), traceback),
+        match several {
+            Some(values) => array(out, values.into_iter(), traceback),
+            None => value(out, single, traceback),
         }
     }
     out.push(b'}');
 }
 
-/// Values by name, in the order in which names first appear. A record may carry tens of thousands of headers,
-/// so names are found by hash once the list is longer than a glance.
-fn by_name(headers: &Headers) -> Vec<(&Text, Vec<&Value>)> {
-    let mut grouped: Vec<(&Text, Vec<&Value>)> = Vec::with_capacity(headers.len());
-    let mut seen: HashMap<&Text, usize> = HashMap::new();
-    for (name, value) in headers.iter() {
-        let known =
-            if headers.len() <= 24 { grouped.iter().position(|(n, _)| *n == name) } else { seen.get(name).copied() };
-        match known {
-            Some(index) => grouped[index].1.push(value),
-            None => {
-                if headers.len() > 24 {
-                    seen.insert(name, grouped.len());
-                }
-                grouped.push((name, vec![value]));
-            }
-        }
+/// The values of each name, with their places.
+fn by_name(headers: &Headers) -> HashMap<&Text, Vec<(usize, &Value)>> {
+    let mut grouped: HashMap<&Text, Vec<(usize, &Value)>> = HashMap::with_capacity(headers.len());
+    for (index, (name, value)) in headers.iter().enumerate() {
+        grouped.entry(name).or_default().push((index, value));
     }
     grouped
 }
@@ -202,6 +209,42 @@ mod tests {
             serde_json::json!({
                 "n": -5, "f": 1.5, "nan": "NaN", "dec": 0.05, "raw": {"$b64": "/wA="}, "nul": {"$b64": "AAAAAw=="},
                 "q": "a\"\\\u{1}\n", "$b64:/w==": null, "r": [true, null]
+            })
+        );
+    }
+
+    #[test]
+    fn few_headers_and_many_read_alike() {
+        let few: Headers = (0..12).map(|n| (Text::from(format!("h{}", n % 5)), Value::I32(n))).collect();
+        let expected = serde_json::json!({
+            "h0": [0, 5, 10], "h1": [1, 6, 11], "h2": [2, 7], "h3": [3, 8], "h4": [4, 9]
+        });
+        assert_eq!(json(&few).to_string(), expected.to_string());
+
+        let others = (0..40).map(|n| (Text::from(format!("other{n}")), Value::Void));
+        let many: Headers = few.into_iter().chain(others).collect();
+        let read = json(&many);
+        let first: Vec<_> = read.as_object().expect("an object").iter().take(5).collect();
+        assert_eq!(first, expected.as_object().expect("an object").iter().collect::<Vec<_>>());
+        assert_eq!(read["other39"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn headers_of_a_record_read_as_text_where_they_are_text() {
+        let headers: Headers = [
+            ("tenant".into(), Value::Bytes(b"eu-1".to_vec())),
+            ("partition".into(), Value::Bytes(vec![0, 0, 0, 3])),
+            ("tenant".into(), Value::Void),
+            ("tenant".into(), Value::Bytes(Vec::new())),
+            ("bin".into(), Value::Bytes(vec![0xff])),
+            ("".into(), Value::Void),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(
+            json(&headers),
+            serde_json::json!({
+                "tenant": ["eu-1", null, ""], "partition": {"$b64": "AAAAAw=="}, "bin": {"$b64": "/w=="}, "": null
             })
         );
     }

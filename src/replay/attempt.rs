@@ -2,8 +2,7 @@
 
 use super::{Confirmed, Patience, PublishError, Publisher};
 use crate::{
-    dialect::{self, Publish},
-    message::Text,
+    dialect::{self, Place, Publish},
     policy::target,
     store::claim::{End, Lease, Letter, Record},
 };
@@ -47,14 +46,16 @@ pub(super) fn not_sent(lease: &Lease, why: &str) -> Record {
 
 fn prepare(lease: &Lease, letter: Letter) -> Result<Publish, String> {
     let target = target::parse(&lease.target).map_err(|error| error.to_string())?;
-    let Letter { dialect, origin, captured, message, .. } = letter;
-    let mut publish =
-        dialect::home(dialect.as_deref(), message?, &captured, &origin, &target).map_err(|error| error.to_string())?;
+    let mut publish = letter.home(&target)?;
     dialect::stamp(&mut publish.message, lease.letter, &lease.token.to_string());
     Ok(publish)
 }
 
 fn record(lease: &Lease, publish: Option<&Publish>, end: End) -> Record {
-    let name = |f: fn(&Publish) -> &Text| publish.and_then(|p| f(p).as_sql()).map(str::to_owned);
-    Record { replay: lease.replay, exchange: name(|p| &p.exchange), routing_key: name(|p| &p.routing_key), end }
+    let (exchange, routing_key) = match publish.map(|publish| &publish.place) {
+        Some(Place::Exchange { exchange, routing_key }) => (exchange.as_sql(), routing_key.as_sql()),
+        Some(Place::Topic { .. }) | None => (None, None),
+    };
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    Record { replay: lease.replay, exchange: owned(exchange), routing_key: owned(routing_key), end }
 }

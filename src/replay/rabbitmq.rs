@@ -22,7 +22,7 @@ use crate::{
         raw::{Mark, PublishFailure, PublishOutcome, RawChannel, RawError},
     },
     dead_letter::REPLAY_ID,
-    dialect::Publish,
+    dialect::{self, Publish},
     message::{Headers, RawMessage, Text, Value},
 };
 
@@ -93,18 +93,18 @@ impl RabbitPublisher {
         }
     }
 
-    async fn in_lane(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError> {
+    async fn in_lane(&self, publish: Addressed<'_>, patience: Patience) -> Result<Confirmed, PublishError> {
         loop {
-            let lane = self.lane(&publish.exchange);
+            let lane = self.lane(publish.exchange);
             let Place { channel, alone, _permit } = match timeout_at(patience.begin_by, lane.place(&self.broker)).await
             {
                 Ok(Some(Ok(place))) => place,
                 Ok(Some(Err(why))) => {
-                    self.retire(&publish.exchange, &lane);
+                    self.retire(publish.exchange, &lane);
                     return Err(PublishError::NotSent(why));
                 }
                 Ok(None) => {
-                    self.retire(&publish.exchange, &lane);
+                    self.retire(publish.exchange, &lane);
                     continue;
                 }
                 Err(_) => return Err(PublishError::NotSent("those before it took all the time there was".to_owned())),
@@ -112,26 +112,31 @@ impl RabbitPublisher {
             let outcome = send(channel, publish, patience).await;
             match outcome {
                 Ok(PublishOutcome::ChannelClosed { code, text }) if !alone => {
-                    self.retire(&publish.exchange, &lane);
+                    self.retire(publish.exchange, &lane);
                     self.lanes().picky.insert(publish.exchange.clone());
                     return Err(PublishError::InDoubt(format!("another message was refused beside it: {code} {text}")));
                 }
-                Ok(PublishOutcome::ChannelClosed { .. }) => self.retire(&publish.exchange, &lane),
+                Ok(PublishOutcome::ChannelClosed { .. }) => self.retire(publish.exchange, &lane),
                 // The lane was closed before this one's turn came.
                 Err(PublishFailure::NotSent(RawError::ChannelClosed { .. } | RawError::ClosedByUs)) => {
-                    self.retire(&publish.exchange, &lane);
+                    self.retire(publish.exchange, &lane);
                     continue;
                 }
                 Ok(_) => lane.widen(),
                 // Its verdict may still come, and be taken for that on the next one.
-                Err(_) => self.retire(&publish.exchange, &lane),
+                Err(_) => self.retire(publish.exchange, &lane),
             }
             return verdict(outcome);
         }
     }
 
     /// On a channel, or even a connection, of its own.
-    async fn alone(&self, publish: &Publish, patience: Patience, is_suspect: bool) -> Result<Confirmed, PublishError> {
+    async fn alone(
+        &self,
+        publish: Addressed<'_>,
+        patience: Patience,
+        is_suspect: bool,
+    ) -> Result<Confirmed, PublishError> {
         let (broker, turns) = if is_suspect { (&self.apart, &self.suspect) } else { (&*self.broker, &self.alone) };
         let not_sent = |why: &str| PublishError::NotSent(why.to_owned());
         let opened = timeout_at(patience.begin_by, async {
@@ -155,13 +160,25 @@ impl RabbitPublisher {
     }
 }
 
-async fn send(channel: &RawChannel, publish: &Publish, patience: Patience) -> Result<PublishOutcome, PublishFailure> {
+/// A publish to an exchange.
+#[derive(Clone, Copy)]
+struct Addressed<'a> {
+    exchange: &'a Text,
+    routing_key: &'a Text,
+    message: &'a RawMessage,
+}
+
+async fn send(
+    channel: &RawChannel,
+    publish: Addressed<'_>,
+    patience: Patience,
+) -> Result<PublishOutcome, PublishFailure> {
     let value = match publish.message.headers.get_last(REPLAY_ID) {
         Some(Value::Str(token)) => token.clone(),
         _ => Text::default(),
     };
     let mark = Mark { header: REPLAY_ID, value };
-    let Publish { exchange, routing_key, message } = publish;
+    let Addressed { exchange, routing_key, message } = publish;
     let until = patience.until.min(Instant::now() + CONFIRM_DEADLINE);
     channel.publish_marked(exchange, routing_key, message, mark, patience.begin_by.min(until), until).await
 }
@@ -226,11 +243,15 @@ impl Publisher for RabbitPublisher {
     }
 
     async fn publish(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError> {
+        let dialect::Place::Exchange { exchange, routing_key } = &publish.place else {
+            return Err(PublishError::Refused("RabbitMQ has no topics".to_owned()));
+        };
+        let addressed = Addressed { exchange, routing_key, message: &publish.message };
         let is_suspect = is_suspect(&publish.message.headers);
         if is_suspect || is_risky(&publish.message) {
-            return self.alone(publish, patience, is_suspect).await;
+            return self.alone(addressed, patience, is_suspect).await;
         }
-        self.in_lane(publish, patience).await
+        self.in_lane(addressed, patience).await
     }
 
     async fn close(&self) {

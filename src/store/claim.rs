@@ -12,7 +12,8 @@ use super::{
     lease::{Lease as Loan, copy_deadline, within_for},
 };
 use crate::{
-    dead_letter::{CapturedFrom, Origin, Status},
+    dead_letter::{CapturedFrom, Origin, PayloadState, Status},
+    dialect::{self, Known, Publish, Target},
     message::{RawMessage, Text, wire},
     policy::moves,
 };
@@ -40,8 +41,23 @@ pub struct Letter {
     pub broker: Option<String>,
     pub origin: Origin,
     pub captured: CapturedFrom,
+    /// Column `payload_state` says so.
+    pub is_tombstone: bool,
     /// The message, or why it cannot be rebuilt from its columns.
     pub message: Result<RawMessage, String>,
+}
+
+impl Letter {
+    /// The publish that sends it to `target`, or why there is none.
+    pub fn home(self, target: &Target) -> Result<Publish, String> {
+        let known = Known {
+            dialect: self.dialect.as_deref(),
+            captured: &self.captured,
+            origin: &self.origin,
+            is_tombstone: self.is_tombstone,
+        };
+        dialect::home(known, self.message?, target).map_err(|error| error.to_string())
+    }
 }
 
 /// What is recorded of an attempt.
@@ -216,15 +232,12 @@ impl PgStore {
         let bytes = leases.iter().map(|lease| lease.bytes).sum();
         let mut loan = Loan::take(self).await?;
         // Called by the replay loop for leased attempts.
-        let rows = sqlx::query(
-            "SELECT d.id, d.dialect, d.broker, d.origin_exchange, d.origin_routing_key, d.origin_queue, d.captured_queue,
-                    d.captured_exchange, d.captured_routing_key, d.body, d.message_key, d.wire, d.traceback
+        let sql = format!(
+            "SELECT d.id, {SENT_COLUMNS}
              FROM unnest($1::bigint[], $2::timestamptz[]) AS asked (id, created_at)
-             JOIN dead_letter_queue d ON d.id = asked.id AND d.created_at = asked.created_at",
-        )
-        .bind(&ids)
-        .bind(&created)
-        .fetch_all(loan.connection());
+             JOIN dead_letter_queue d ON d.id = asked.id AND d.created_at = asked.created_at"
+        );
+        let rows = sqlx::query(&sql).bind(&ids).bind(&created).fetch_all(loan.connection());
         let rows = within_for(copy_deadline(bytes), rows).await?;
         loan.finish();
         let mut letters: std::collections::HashMap<i64, Letter> =
@@ -338,20 +351,30 @@ impl PgStore {
     }
 }
 
-/// A letter from the columns that sending it takes.
+/// What sending a letter takes, of `dead_letter_queue d`.
+pub(super) const SENT_COLUMNS: &str = "d.dialect, d.broker, d.origin_exchange, d.origin_routing_key, d.origin_queue, \
+     d.origin_topic, d.origin_partition, d.captured_queue, d.captured_exchange, d.captured_routing_key, d.captured_topic, \
+     d.captured_partition, d.captured_offset, d.payload_state, d.body, d.message_key, d.wire, d.traceback";
+
+/// A letter from [`SENT_COLUMNS`].
 pub(super) fn letter(row: &sqlx::postgres::PgRow) -> Result<Letter, sqlx::Error> {
     let text = |column: &str| Ok::<_, sqlx::Error>(row.try_get::<Option<String>, _>(column)?.map(Text::from));
     let origin = Origin {
         exchange: text("origin_exchange")?,
         routing_key: text("origin_routing_key")?,
         queue: text("origin_queue")?,
+        topic: text("origin_topic")?,
+        partition: row.try_get("origin_partition")?,
         ..Origin::default()
     };
     let captured = CapturedFrom {
         queue: row.try_get::<Option<String>, _>("captured_queue")?.map(Into::into),
         exchange: text("captured_exchange")?,
         routing_key: text("captured_routing_key")?,
-        ..CapturedFrom::default()
+        topic: row.try_get::<Option<String>, _>("captured_topic")?.map(Into::into),
+        partition: row.try_get("captured_partition")?,
+        offset: row.try_get("captured_offset")?,
+        redelivered: false,
     };
     let traceback: Option<String> = row.try_get("traceback")?;
     let message = match row.try_get::<Option<Vec<u8>>, _>("wire")? {
@@ -363,5 +386,13 @@ pub(super) fn letter(row: &sqlx::postgres::PgRow) -> Result<Letter, sqlx::Error>
     let body: Option<Vec<u8>> = row.try_get("body")?;
     let key: Option<Vec<u8>> = row.try_get("message_key")?;
     let message = message.map(|message| RawMessage { body: body.map(Into::into), key: key.map(Into::into), ..message });
-    Ok(Letter { dialect: row.try_get("dialect")?, broker: row.try_get("broker")?, origin, captured, message })
+    let payload_state: Option<String> = row.try_get("payload_state")?;
+    Ok(Letter {
+        dialect: row.try_get("dialect")?,
+        broker: row.try_get("broker")?,
+        origin,
+        captured,
+        is_tombstone: payload_state.as_deref() == Some(PayloadState::Tombstone.as_str()),
+        message,
+    })
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     dead_letter::Status,
-    dialect::{self, Publish, Target},
+    dialect::{Publish, Target},
     policy::{moves, target},
 };
 
@@ -118,15 +118,10 @@ fn may_be_sent(letter: i64, status: &str) -> Result<(), ActionError> {
 /// The publish that sends letter `id` to `to`.
 async fn way(connection: &mut PgConnection, id: i64, to: &Target) -> Result<Publish, ActionError> {
     // Called when a replay is asked for or previewed.
-    let row = sqlx::query(
-        "SELECT dialect, broker, origin_exchange, origin_routing_key, origin_queue, captured_queue, captured_exchange,
-                captured_routing_key, body, message_key, wire, traceback
-         FROM dead_letter_queue WHERE id = $1",
-    );
-    let row = answered(row.bind(id).fetch_optional(connection)).await?.ok_or(ActionError::NotFound(id))?;
+    let sql = format!("SELECT {} FROM dead_letter_queue d WHERE id = $1", claim::SENT_COLUMNS);
+    let row =
+        answered(sqlx::query(&sql).bind(id).fetch_optional(connection)).await?.ok_or(ActionError::NotFound(id))?;
     // The same reading as the replay loop's, so that what is promised here is what it does.
     let letter = claim::letter(&row).map_err(QueryError::from)?;
-    let message = letter.message.map_err(ActionError::NoWay)?;
-    let publish = dialect::home(letter.dialect.as_deref(), message, &letter.captured, &letter.origin, to);
-    publish.map_err(|error| ActionError::NoWay(error.to_string()))
+    letter.home(to).map_err(ActionError::NoWay)
 }

@@ -19,6 +19,13 @@ impl Topic {
             Self::Name(text) | Self::Pattern(text) => text,
         }
     }
+
+    /// Whether a topic may have this name.
+    #[must_use]
+    pub fn is_name(text: &str) -> bool {
+        let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        (1..=249).contains(&text.len()) && text.bytes().all(legal) && text != "." && text != ".."
+    }
 }
 
 impl Scalar for Topic {
@@ -31,9 +38,7 @@ impl Scalar for Topic {
             // Its last line says what is wrong; those before draw the place.
             return compiled.map_err(|error| error.to_string().lines().last().unwrap_or_default().to_owned());
         }
-        let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-        let is_name = (1..=249).contains(&text.len()) && text.bytes().all(legal) && text != "." && text != "..";
-        if is_name { Ok(Self::Name(text.to_owned())) } else { Err(String::new()) }
+        if Self::is_name(text) { Ok(Self::Name(text.to_owned())) } else { Err(String::new()) }
     }
 }
 

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::LettersError;
 use crate::{
-    dialect::{self, Publish, Target},
+    dialect::{self, Place, Publish, Target},
     http::{
         HttpState,
         access::Operator,
@@ -32,7 +32,8 @@ use crate::{
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ReplayRequest {
-    /// `"original"` (so without it), `"queue"`, `{"queue": …}`, or `{"exchange": …, "routing_key": …}`.
+    /// `"original"` (so without it), `"queue"`, `{"queue": …}`, `{"exchange": …, "routing_key": …}`, or
+    /// `{"topic": …, "partition": …}`.
     #[schema(value_type = Option<Object>)]
     target: Option<Json_>,
     /// Answer 200 with what would be published, and change nothing.
@@ -49,8 +50,19 @@ pub(crate) struct ReplayRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Preview {
     letter_id: i64,
-    exchange: Json_,
-    routing_key: Json_,
+    /// RabbitMQ; so `routing_key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    exchange: Option<Json_>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    routing_key: Option<Json_>,
+    /// Kafka; so `partition`, which the key chooses where it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    topic: Option<Json_>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<i32>,
     #[schema(value_type = Object)]
     properties: Map<String, Json_>,
     #[schema(value_type = Object)]
@@ -90,11 +102,17 @@ fn preview(id: i64, mut publish: Publish) -> Preview {
     dialect::stamp(&mut publish.message, id, "(new for each replay)");
     let mut headers = Vec::new();
     natural::write(&mut headers, &publish.message.headers, None);
+    let (exchange, routing_key, topic, partition) = match &publish.place {
+        Place::Exchange { exchange, routing_key } => (Some(exchange), Some(routing_key), None, None),
+        Place::Topic { topic, partition } => (None, None, Some(topic), *partition),
+    };
     Preview {
         letter_id: id,
-        exchange: natural::text(&publish.exchange),
-        routing_key: natural::text(&publish.routing_key),
-        properties: query::properties(&publish.message).unwrap_or_default(),
+        exchange: exchange.map(natural::text),
+        routing_key: routing_key.map(natural::text),
+        topic: topic.map(natural::text),
+        partition,
+        properties: query::properties(&publish.message),
         headers: serde_json::from_slice(&headers).unwrap_or_default(),
         body_bytes: publish.message.body.map_or(0, |body| body.len()),
     }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::rows::{Body, LIST_COLUMNS, Letter};
 use crate::{
-    message::{AmqpProperties, RawMessage, Text, wire},
+    message::{AmqpProperties, KafkaProperties, Properties, RawMessage, RecordTime, Text, wire},
     store::{PgStore, QueryError, reading::answered},
 };
 
@@ -29,7 +29,7 @@ impl PgStore {
         if letter.row.body_bytes > Some(INLINE_BYTES_MAX) {
             letter.omitted = vec!["body", "payload"];
         }
-        letter.properties = message(letter.wire.as_deref(), letter.traceback.as_deref()).as_ref().and_then(properties);
+        letter.properties = message(letter.wire.as_deref(), letter.traceback.as_deref()).as_ref().map(properties);
         Ok(Some(letter))
     }
 
@@ -61,11 +61,29 @@ fn message(wire: Option<&[u8]>, traceback: Option<&str>) -> Option<RawMessage> {
     wire::decode(wire?, traceback).ok()
 }
 
-/// AMQP's properties under the protocol's names; those that are set.
-pub(crate) fn properties(message: &RawMessage) -> Option<Map<String, Json>> {
-    let p: &AmqpProperties = message.properties.amqp()?;
+/// The properties that are set, under their protocol's names.
+pub(crate) fn properties(message: &RawMessage) -> Map<String, Json> {
+    let properties = match &message.properties {
+        Properties::Amqp(properties) => amqp(properties),
+        Properties::Kafka(properties) => kafka(*properties),
+    };
+    properties.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+type Named = Vec<(&'static str, Option<Json>)>;
+
+fn kafka(p: KafkaProperties) -> Named {
+    let kind = p.timestamp.map(|timestamp| match timestamp {
+        RecordTime::Created(_) => json!("CreateTime"),
+        RecordTime::Appended(_) => json!("LogAppendTime"),
+    });
+    let timestamp = p.timestamp.map(|timestamp| json!(timestamp.millis()));
+    vec![("timestamp", timestamp), ("timestamp_type", kind), ("leader_epoch", p.leader_epoch.map(|epoch| json!(epoch)))]
+}
+
+fn amqp(p: &AmqpProperties) -> Named {
     let text = |text: &Option<Text>| text.as_ref().map(crate::message::natural::text);
-    let named = [
+    vec![
         ("content_type", text(&p.content_type)),
         ("content_encoding", text(&p.content_encoding)),
         ("delivery_mode", p.delivery_mode.map(|v| json!(v))),
@@ -79,6 +97,5 @@ pub(crate) fn properties(message: &RawMessage) -> Option<Map<String, Json>> {
         ("user_id", text(&p.user_id)),
         ("app_id", text(&p.app_id)),
         ("cluster_id", text(&p.cluster_id)),
-    ];
-    Some(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+    ]
 }
