@@ -13,9 +13,11 @@ need() { # COMMAND PACKAGE
     command -v "$1" >/dev/null || echo "$2"
 }
 
-# Prints what the build lacks: librdkafka is compiled, and linked with the system's OpenSSL and zlib.
+# Prints what the build lacks: librdkafka is compiled, and linked with the system's OpenSSL and zlib. It is C, and its
+# configure script still gives up without a C++ compiler.
 build_needs() {
     need cc gcc
+    need c++ g++
     need make make
     need pkg-config pkg-config
     local library
