@@ -5,6 +5,7 @@ mod capture;
 mod cli;
 mod conformance;
 mod faults;
+mod kafka;
 mod process;
 mod replay;
 mod schema;

@@ -36,10 +36,25 @@ impl Database {
     }
 
     pub(crate) async fn empty_at(url: &str) -> Self {
-        let server: PgConnectOptions = url.parse().expect("a database address");
+        Self::made(url.parse().expect("a database address"), None).await
+    }
+
+    /// A backup of it, as it is now.
+    pub(crate) async fn copy(&self) -> Self {
+        // A database that somebody is connected to is not copied, and our own connections come again by themselves.
+        self.execute_on_server(&format!(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{}'",
+            self.name
+        ))
+        .await;
+        Self::made(self.server.clone(), Some(&self.name)).await
+    }
+
+    async fn made(server: PgConnectOptions, template: Option<&str>) -> Self {
         let name = unique("db").replace('-', "_");
+        let template = template.map(|template| format!(" TEMPLATE {template}")).unwrap_or_default();
         let mut connection = PgConnection::connect_with(&server).await.expect("PostgreSQL answers");
-        connection.execute(format!("CREATE DATABASE {name}").as_str()).await.expect("created");
+        connection.execute(format!("CREATE DATABASE {name}{template}").as_str()).await.expect("created");
         let pool = sqlx::postgres::PgPoolOptions::new()
             .max_connections(2)
             .connect_lazy_with(server.clone().database(&name).application_name("dlo it"));

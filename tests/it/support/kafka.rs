@@ -7,7 +7,7 @@ use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication},
     client::DefaultClientContext,
-    consumer::{BaseConsumer, Consumer},
+    consumer::{BaseConsumer, CommitMode, Consumer},
     message::{Header, OwnedHeaders},
     producer::{FutureProducer, FutureRecord, Producer},
 };
@@ -163,6 +163,13 @@ impl Kafka {
             Offset::Offset(offset) => Some(offset),
             _ => None,
         }
+    }
+
+    /// Sets a group's offset by hand.
+    pub(crate) fn commit(&self, group: &str, topic: &str, partition: i32, offset: i64) {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition, Offset::Offset(offset)).expect("an offset");
+        self.looking(group).commit(&list, CommitMode::Sync).expect("committed");
     }
 
     pub(crate) fn members(&self, group: &str) -> Vec<String> {

@@ -42,13 +42,23 @@ pub(crate) struct Setup {
 impl Setup {
     /// An exchange and a queue of its own, which the program declares.
     pub(crate) fn new(rabbit: &Rabbit, database: &Database) -> Self {
+        Self {
+            broker: rabbit.urls.amqp.parse().expect("an address"),
+            exchange: rabbit.exchange_name(),
+            queue: rabbit.queue_name(),
+            ..Self::of_database(database)
+        }
+    }
+
+    /// For those who say in a file of their own what to capture.
+    pub(crate) fn of_database(database: &Database) -> Self {
         let mut url: Url = services::database_url().parse().expect("an address");
         url.set_path(&database.name);
         Self {
             database: url,
-            broker: rabbit.urls.amqp.parse().expect("an address"),
-            exchange: rabbit.exchange_name(),
-            queue: rabbit.queue_name(),
+            broker: services::rabbitmq().amqp.parse().expect("an address"),
+            exchange: String::new(),
+            queue: String::new(),
             queue_type: "quorum",
             deadline_s: 20,
             http: None,
