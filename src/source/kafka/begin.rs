@@ -52,8 +52,8 @@ pub(super) enum Begin {
         lost: i64,
         why: &'static str,
     },
-    /// Somebody has to decide.
-    Stop(String),
+    /// Somebody has to decide, and sets the position.
+    Stop(At, String),
 }
 
 impl Facts {
@@ -99,11 +99,12 @@ impl Facts {
         }
         let offset = known.at.offset;
         if offset > self.high {
-            return Begin::Stop(format!(
+            let why = format!(
                 "its end is at {}, before our position {offset}, though the topic is the same: an unclean election, or another \
                  cluster under the same name. Nothing is read until the position is set by dlo sources seek",
                 self.high
-            ));
+            );
+            return Begin::Stop(known.at, why);
         }
         if offset < self.low {
             let at = At { offset: self.low, ..known.at };
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn an_end_before_our_position_stops() {
-        assert!(matches!(Facts { known: known(101), ..facts() }.begin(), Begin::Stop(_)));
+        assert!(matches!(Facts { known: known(101), ..facts() }.begin(), Begin::Stop(..)));
         assert_eq!(Facts { known: known(100), ..facts() }.begin(), Begin::At(At { epoch: 3, offset: 100 }));
     }
 

@@ -1,7 +1,7 @@
 //! The thread of one consumer. It always polls, so that the group keeps us; while the store is slow it pauses.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, mpsc},
     time::{Duration, Instant},
 };
@@ -20,7 +20,7 @@ use super::{
     begin::Mark,
     broker::{self, Client},
     join::{self, Joined},
-    resolve::{Resolved, Resolver},
+    resolve::{Found, Resolved, Resolver},
     shared::{Session, Shared},
     watch::{Finding, Watch},
 };
@@ -95,6 +95,8 @@ struct Consuming<'a> {
     tell: mpsc::Sender<Command>,
     told: mpsc::Receiver<Command>,
     watch: AbortHandle,
+    /// Of topics that were read by this client.
+    topic_ids: HashMap<String, Uuid>,
     /// Partitions that librdkafka reads.
     reading: BTreeSet<Partition>,
     paused: bool,
@@ -134,6 +136,7 @@ impl<'a> Consuming<'a> {
             tell,
             told,
             watch,
+            topic_ids: HashMap::new(),
             reading: BTreeSet::new(),
             paused: false,
             committed: Instant::now(),
@@ -287,16 +290,23 @@ impl<'a> Consuming<'a> {
             .spawn(resolver.resolve(sessions, move |resolved| drop(tell.send(Command::Resolved(resolved)))));
     }
 
-    fn begin(&mut self, (session, known): Resolved) -> Result<(), String> {
-        let known = match known {
-            Ok(known) => known,
-            Err(why) => {
+    fn begin(&mut self, (session, found): Resolved) -> Result<(), String> {
+        let known = match found {
+            Found::From(known) => known,
+            Found::Stopped(at, why) => {
+                self.pump.shared.stop(&session, at);
                 tracing::error!(source = self.name(), partition = %session.partition, "stopped: {why}");
                 self.pump.settings.metrics.stopped(&session.partition.topic, session.partition.number, true);
                 return Ok(());
             }
         };
-        let offset = known.at.offset;
+        let (offset, topic_id) = (known.at.offset, known.topic_id);
+        if self.topic_ids.insert(session.partition.topic.to_string(), topic_id).is_some_and(|id| id != topic_id) {
+            return Err(format!(
+                "topic {} was made anew, and librdkafka asks for the old one",
+                session.partition.topic
+            ));
+        }
         if !self.pump.shared.begin(&session, known) {
             return Ok(());
         }

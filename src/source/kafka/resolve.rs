@@ -20,7 +20,7 @@ use crate::{
     metrics::SourceMetrics,
     source::{
         Partition, PositionLedger,
-        positions::{Group, Known},
+        positions::{At, Group, Known},
     },
 };
 
@@ -38,7 +38,14 @@ pub(super) struct Resolver {
 }
 
 /// Where a session is to be read from.
-pub(super) type Resolved = (Session, Result<Known, String>);
+pub(super) type Resolved = (Session, Found);
+
+#[derive(Debug)]
+pub(super) enum Found {
+    From(Known),
+    /// Not until the position is another one.
+    Stopped(At, String),
+}
 
 impl Resolver {
     /// Until all are known, or their sessions are over.
@@ -74,7 +81,7 @@ impl Resolver {
         }
     }
 
-    async fn attempt(&self, sessions: &[Session]) -> Result<Vec<(Partition, Result<Known, String>)>, String> {
+    async fn attempt(&self, sessions: &[Session]) -> Result<Vec<(Partition, Found)>, String> {
         let partitions: Vec<Partition> = sessions.iter().map(|session| session.partition.clone()).collect();
         let known = self.ledger.positions(&self.group).await.map_err(|error| chain(&error))?;
         let facts = self.ask(partitions, known).await?;
@@ -84,8 +91,8 @@ impl Resolver {
                 self.say_reset(&partition, &facts, offset);
             }
             match facts.begin() {
-                Begin::At(_) => resolved.extend(facts.known.map(|known| (partition, Ok(known)))),
-                Begin::Stop(why) => resolved.push((partition, Err(why))),
+                Begin::At(_) => resolved.extend(facts.known.map(|known| (partition, Found::From(known)))),
+                Begin::Stop(at, why) => resolved.push((partition, Found::Stopped(at, why))),
                 Begin::Set { expected, new, lost, why } => {
                     let set = self.ledger.set_position(&self.group, &partition, expected, &new, lost).await;
                     let now = set.map_err(|error| chain(&error))?;
@@ -100,7 +107,7 @@ impl Resolver {
                     } else {
                         tracing::info!(source = self.source, %partition, offset = new.at.offset, epoch = new.at.epoch, "{why}");
                     }
-                    resolved.push((partition, Ok(new)));
+                    resolved.push((partition, Found::From(new)));
                 }
             }
         }

@@ -56,6 +56,8 @@ pub(super) struct Owned {
     pub(super) session: u64,
     /// `None` until it is known where to read from.
     pub(super) reading: Option<Reading>,
+    /// The position at which nothing may be read.
+    pub(super) stopped: Option<At>,
 }
 
 #[derive(Clone, Debug)]
@@ -152,7 +154,7 @@ impl Shared {
         state.last_session += 1;
         let number = state.last_session;
         state.sessions.insert(number, partition.clone());
-        state.owned.insert(partition.clone(), Owned { session: number, reading: None });
+        state.owned.insert(partition.clone(), Owned { session: number, reading: None, stopped: None });
         Session { partition: partition.clone(), number }
     }
 
@@ -176,6 +178,14 @@ impl Shared {
         owned.reading =
             Some(Reading { known, read: offset, claimed: offset, stored: offset, told: offset - 1, end: offset });
         true
+    }
+
+    /// A session reads nothing while the position is this one.
+    pub(super) fn stop(&self, session: &Session, at: At) {
+        let mut state = self.state();
+        if let Some(owned) = state.owned.get_mut(&session.partition).filter(|owned| owned.session == session.number) {
+            owned.stopped = Some(at);
+        }
     }
 
     pub(super) fn push(&self, records: Vec<Record>) {

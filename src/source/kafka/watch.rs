@@ -64,12 +64,16 @@ impl Watch {
         let before = self.shared.owned();
         let known = self.ledger.positions(&self.group).await.map_err(|error| chain(&error))?;
         for (partition, owned) in self.shared.owned() {
+            let session = Session { partition: partition.clone(), number: owned.session };
+            if owned.stopped.is_some() && owned.stopped != known.get(&partition).map(|known| known.at) {
+                found(Finding::Astray(session));
+                continue;
+            }
             let (Some(reading), Some(was)) = (&owned.reading, before.get(&partition)) else { continue };
             let Some(was_stored) = was.reading.as_ref().map(|was| was.stored).filter(|_| was.session == owned.session)
             else {
                 continue;
             };
-            let session = Session { partition: partition.clone(), number: owned.session };
             if !known.get(&partition).is_some_and(|known| reading.explains(known.at, was_stored)) {
                 tracing::info!(source = self.settings.info.name, %partition, "the position was moved: it is read from there");
                 found(Finding::Astray(session));

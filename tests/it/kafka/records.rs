@@ -35,7 +35,8 @@ async fn every_form_of_a_record_is_in_its_row_and_comes_out_again() {
             Some(Bytes::from_static(br#"{"order": 1}"#)),
             now,
         ),
-        record(None, Vec::new(), None, now - 60_000),
+        record(Some(b"gone"), Vec::new(), None, now - 60_000),
+        record(None, Vec::new(), None, now),
         record(Some(b""), Vec::new(), Some(Bytes::new()), now + 1),
         record(Some(&[255, 0, 1]), Vec::new(), Some(Bytes::from_static(b"not JSON \0 \xff")), now),
         record(None, Vec::new(), Some(Bytes::from_static(br#""\u0000""#)), now),
@@ -67,8 +68,10 @@ async fn every_form_of_a_record_is_in_its_row_and_comes_out_again() {
     let shown = letters[0].headers();
     assert_eq!(shown["a"], serde_json::json!(["first", null, ""]));
     assert_eq!(shown[""], serde_json::json!({"$b64": "AP8="}));
-    assert_eq!(letters[1].payload_state, "tombstone");
-    assert_eq!(letters[4].payload, None);
+    assert_eq!((letters[1].payload_state.as_str(), letters[1].body.clone()), ("tombstone", None));
+    // Without a key it deletes nothing: nobody knows what it is.
+    assert_eq!((letters[2].payload_state.as_str(), letters[2].body.clone()), ("pointer", None));
+    assert_eq!(letters[5].payload, None);
 }
 
 #[tokio::test]
