@@ -195,6 +195,9 @@ fn replay(
     stop: &Stop,
     tasks: &mut Tasks,
 ) -> Result<(), String> {
+    // The rest of the deadline is for recording, and for goodbyes that a silent broker does not answer.
+    let deadline = config.shutdown.deadline.get();
+    let last_call = stop.last_call(deadline.saturating_sub(Duration::from_secs(4)).max(deadline / 2));
     let replay = Replay {
         store: Arc::clone(store),
         publishers: Arc::new(Brokers::new(config, "replay")?.publishers()),
@@ -205,6 +208,7 @@ fn replay(
         verdict_window: config.replay.verdict_window.get(),
         rate: config.replay.rate.events_per_second(),
         stop: stop.soft.clone(),
+        last_call,
     };
     let beside = replay.clone();
     tasks.spawn("replay", async move {

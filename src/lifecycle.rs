@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,21 @@ pub struct Stop {
     pub soft: CancellationToken,
     /// Give up what is in hand: the broker, or the lease, still has it.
     pub hard: CancellationToken,
+}
+
+impl Stop {
+    /// When to stop waiting for others, so that what is known can still be written down: `after` the order to stop, or
+    /// at once with the hard one.
+    pub fn last_call(&self, after: Duration) -> CancellationToken {
+        let called = self.hard.child_token();
+        let (soft, call) = (self.soft.clone(), called.clone());
+        tokio::spawn(async move {
+            soft.cancelled().await;
+            call.run_until_cancelled(sleep(after)).await;
+            call.cancel();
+        });
+        called
+    }
 }
 
 /// A task that must run until told to stop did not.

@@ -177,6 +177,7 @@ impl Metrics {
             duplicates: reasons(&self.duplicates, &DUPLICATE_REASONS),
             degraded: reasons(&self.degraded, &DEGRADED_REASONS),
             write_errors: reasons(&self.write_errors, &WRITE_ERRORS),
+            died_again: self.replays.with_label_values(&[source, "DIED_AGAIN"]),
             stale_acks: self.stale_acks.with_label_values(&[source]),
             batch_rows: self.batch_rows.with_label_values(&[source]),
             batch_write_seconds: self.batch_write_seconds.with_label_values(&[source]),
@@ -278,6 +279,7 @@ struct Series {
     duplicates: Vec<(&'static str, IntCounter)>,
     degraded: Vec<(&'static str, IntCounter)>,
     write_errors: Vec<(&'static str, IntCounter)>,
+    died_again: IntCounter,
     stale_acks: IntCounter,
     batch_rows: Histogram,
     batch_write_seconds: Histogram,
@@ -318,6 +320,11 @@ impl SourceMetrics {
     /// Rows that were marked as second copies.
     pub fn duplicates(&self, rows: usize) {
         add(&self.0.duplicates, "redelivery", rows);
+    }
+
+    /// Replays whose letters came back here.
+    pub fn died_again(&self, replays: usize) {
+        self.0.died_again.inc_by(replays as u64);
     }
 
     /// Rows that were stored with less than was known of them.

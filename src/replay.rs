@@ -41,6 +41,9 @@ pub struct Replay {
     /// Publishes a second to each broker, by all instances together; `None` is as fast as it goes.
     pub rate: Option<f64>,
     pub stop: CancellationToken,
+    /// Comes some time after `stop`: what the broker has not answered by then is in doubt, and what has not been sent
+    /// waits for another instance.
+    pub last_call: CancellationToken,
 }
 
 impl std::fmt::Debug for Replay {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use lapin::{
     Channel, Connection, ConnectionProperties,
-    tcp::{OwnedIdentity, OwnedTLSConfig},
+    tcp::{AMQPUriTcpExt, RustlsConnector, TLSConfig},
+    uri::{AMQPScheme, AMQPUri},
 };
 use tokio::{sync::Mutex, time::timeout};
 
@@ -174,21 +175,24 @@ impl Broker {
         let properties = ConnectionProperties::default().with_connection_name(self.connection_name.as_str().into());
         let refused = |error| ConnectError::Refused { address: address.to_string(), error };
         let runtime = lapin::runtime::default_runtime().map_err(refused)?;
-        let connecting = Connection::connect_uri_with_config(uri, properties, self.lapin_tls(), runtime);
-        match timeout(CONNECT_DEADLINE, connecting).await {
+        // lapin's own TLS trusts the machine's authorities beside the configured one, and fails where there are none.
+        let tls = match uri.scheme {
+            AMQPScheme::AMQP => None,
+            AMQPScheme::AMQPS => Some(RustlsConnector::from(
+                self.tls.client_config().map_err(|error| ConnectError::Raw { address: address.to_string(), error })?,
+            )),
+        };
+        let connect = async move |mut uri: AMQPUri, runtime| {
+            uri.scheme = AMQPScheme::AMQP;
+            let stream = uri.connect_with_config_async(TLSConfig::default(), &runtime).await?;
+            match &tls {
+                None => Ok(stream),
+                Some(tls) => Ok(stream.into_rustls(tls, &uri.authority.host).await?),
+            }
+        };
+        match timeout(CONNECT_DEADLINE, Connection::connector(uri, runtime, connect, properties)).await {
             Ok(connection) => connection.map_err(refused),
             Err(_) => Err(ConnectError::Silent { address: address.to_string() }),
-        }
-    }
-
-    fn lapin_tls(&self) -> OwnedTLSConfig {
-        let text = |pem: &[u8]| String::from_utf8_lossy(pem).into_owned();
-        OwnedTLSConfig {
-            cert_chain: self.tls.ca_pem.as_deref().map(text),
-            identity: self.tls.identity.as_ref().map(|identity| OwnedIdentity::PKCS8 {
-                pem: identity.certificates_pem.clone(),
-                key: identity.key_pem.clone(),
-            }),
         }
     }
 

@@ -70,6 +70,7 @@ impl Writer {
                     self.metrics.stored(stored.rows, stored.bytes, started.elapsed(), waited);
                     self.metrics.duplicates(stored.duplicates);
                     self.metrics.degraded(stored.degraded);
+                    self.metrics.died_again(stored.died_again);
                 }
                 Written::DoneAlready => self.metrics.stored_before(part.letters.len()),
                 Written::Refused => {

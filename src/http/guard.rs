@@ -1,6 +1,7 @@
 //! What holds for every request and every response, whoever asks.
 
 use axum::{
+    body::HttpBody,
     extract::{Request, State},
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
@@ -11,7 +12,7 @@ use super::{HttpState, access::Access, problem::Problem};
 
 /// Refuses what a browser could be made to send for somebody else's page.
 ///
-/// A form cannot send JSON, and a script needs our leave for it, which we never give. Without tokens a name that is
+/// A form cannot send JSON, nor a token, and a script needs our leave for either, which we never give. Without tokens a name that is
 /// not ours, rebound to this machine, would reach us: such names are refused.
 pub(super) async fn guard(State(state): State<HttpState>, request: Request, next: Next) -> Response {
     if let Access::Open { hosts, .. } = &state.access
@@ -21,7 +22,7 @@ pub(super) async fn guard(State(state): State<HttpState>, request: Request, next
         return Problem::new(StatusCode::MISDIRECTED_REQUEST, "host", "Not our name", detail).into_response();
     }
     let changes = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
-    if changes && !is_json(&request) {
+    if changes && !is_json(&request) && !says_nothing_by_token(&request) {
         let detail = "send Content-Type: application/json, and {} where there is nothing to say";
         return Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "JSON only", detail).into_response();
     }
@@ -31,6 +32,13 @@ pub(super) async fn guard(State(state): State<HttpState>, request: Request, next
 fn is_json(request: &Request) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+/// `curl -X POST -H 'Authorization: Bearer …'`: an empty request needs no type.
+fn says_nothing_by_token(request: &Request) -> bool {
+    let headers = request.headers();
+    let bearer = headers.get(header::AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"Bearer "));
+    bearer && !headers.contains_key(header::CONTENT_TYPE) && request.body().size_hint().exact() == Some(0)
 }
 
 fn host_is_ours(request: &Request, hosts: &[String]) -> bool {

@@ -62,6 +62,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Input<T> {
         };
         let bytes: Bytes = to_bytes(request.into_body(), REQUEST_BYTES_MAX).await.map_err(too_large)?;
         let json: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { &bytes };
+        // Serde would take a list for the fields of an object, in their order.
+        if json.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+            return Err(Problem::bad_request("the JSON is not as expected: it has to be an object"));
+        }
         serde_json::from_slice(json)
             .map(Self)
             .map_err(|error| Problem::bad_request(format!("the JSON is not as expected: {error}")))

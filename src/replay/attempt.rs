@@ -13,7 +13,7 @@ pub(super) async fn attempt(
     publisher: &dyn Publisher,
     lease: &Lease,
     letter: Option<Letter>,
-    patience: Patience,
+    patience: &Patience,
 ) -> Record {
     let Some(letter) = letter else {
         return record(lease, None, End::Refused("the letter is gone".to_owned()));

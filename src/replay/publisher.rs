@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::dialect::Publish;
 
@@ -33,12 +34,14 @@ pub enum PublishError {
 }
 
 /// When a publish is worth its while.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Patience {
     /// What has not begun by then is not sent.
     pub begin_by: Instant,
     /// What has no answer by then is in doubt.
     pub until: Instant,
+    /// Cancelled when neither is waited for any longer.
+    pub last_call: CancellationToken,
 }
 
 /// How to look for a broker.
@@ -58,7 +61,7 @@ pub trait Publisher: Send + Sync {
 
     /// Publishes a message that carries its stamp ([`crate::dialect::stamp`]), and waits for the broker's word. Not to be
     /// cancelled: an answer that nobody hears is an attempt in doubt.
-    async fn publish(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError>;
+    async fn publish(&self, publish: &Publish, patience: &Patience) -> Result<Confirmed, PublishError>;
 
     /// Says goodbye.
     async fn close(&self);

@@ -93,22 +93,22 @@ impl RabbitPublisher {
         }
     }
 
-    async fn in_lane(&self, publish: Addressed<'_>, patience: Patience) -> Result<Confirmed, PublishError> {
+    async fn in_lane(&self, publish: Addressed<'_>, patience: &Patience) -> Result<Confirmed, PublishError> {
         loop {
             let lane = self.lane(publish.exchange);
-            let Place { channel, alone, _permit } = match timeout_at(patience.begin_by, lane.place(&self.broker)).await
-            {
-                Ok(Some(Ok(place))) => place,
-                Ok(Some(Err(why))) => {
-                    self.retire(publish.exchange, &lane);
-                    return Err(PublishError::NotSent(why));
-                }
-                Ok(None) => {
-                    self.retire(publish.exchange, &lane);
-                    continue;
-                }
-                Err(_) => return Err(PublishError::NotSent("those before it took all the time there was".to_owned())),
-            };
+            let late = "those before it took all the time there was";
+            let Place { channel, alone, _permit } =
+                match before_sending(patience, late, lane.place(&self.broker)).await? {
+                    Some(Ok(place)) => place,
+                    Some(Err(why)) => {
+                        self.retire(publish.exchange, &lane);
+                        return Err(PublishError::NotSent(why));
+                    }
+                    None => {
+                        self.retire(publish.exchange, &lane);
+                        continue;
+                    }
+                };
             let outcome = send(channel, publish, patience).await;
             match outcome {
                 Ok(PublishOutcome::ChannelClosed { code, text }) if !alone => {
@@ -134,17 +134,17 @@ impl RabbitPublisher {
     async fn alone(
         &self,
         publish: Addressed<'_>,
-        patience: Patience,
+        patience: &Patience,
         is_suspect: bool,
     ) -> Result<Confirmed, PublishError> {
         let (broker, turns) = if is_suspect { (&self.apart, &self.suspect) } else { (&*self.broker, &self.alone) };
         let not_sent = |why: &str| PublishError::NotSent(why.to_owned());
-        let opened = timeout_at(patience.begin_by, async {
+        let opened = before_sending(patience, "the broker opens no channel in time", async {
             let turn = turns.acquire().await.map_err(|_| not_sent("the publisher is closed"))?;
             let channel = broker.raw_channel().await.map_err(|error| not_sent(&error.to_string()))?;
             Ok((turn, channel))
         });
-        let (_turn, channel) = opened.await.unwrap_or_else(|_| Err(not_sent("the broker opens no channel in time")))?;
+        let (_turn, channel) = opened.await??;
         let outcome = send(&channel, publish, patience).await;
         let _ = channel.close(Duration::from_secs(2)).await;
         if is_suspect {
@@ -168,10 +168,20 @@ struct Addressed<'a> {
     message: &'a RawMessage,
 }
 
+/// Waits for what must be there before anything is sent.
+async fn before_sending<T>(patience: &Patience, late: &str, wait: impl Future<Output = T>) -> Result<T, PublishError> {
+    tokio::select! {
+        // In this order: what the last one leaves behind when it gives up is no place for the next.
+        biased;
+        () = patience.last_call.cancelled() => Err(PublishError::NotSent("dlo is being stopped".to_owned())),
+        there = timeout_at(patience.begin_by, wait) => there.map_err(|_| PublishError::NotSent(late.to_owned())),
+    }
+}
+
 async fn send(
     channel: &RawChannel,
     publish: Addressed<'_>,
-    patience: Patience,
+    patience: &Patience,
 ) -> Result<PublishOutcome, PublishFailure> {
     let value = match publish.message.headers.get_last(REPLAY_ID) {
         Some(Value::Str(token)) => token.clone(),
@@ -180,7 +190,9 @@ async fn send(
     let mark = Mark { header: REPLAY_ID, value };
     let Addressed { exchange, routing_key, message } = publish;
     let until = patience.until.min(Instant::now() + CONFIRM_DEADLINE);
-    channel.publish_marked(exchange, routing_key, message, mark, patience.begin_by.min(until), until).await
+    let published = channel.publish_marked(exchange, routing_key, message, mark, patience.begin_by.min(until), until);
+    let stopped = || Err(PublishFailure::InDoubt(RawError::ClosedByUs));
+    patience.last_call.run_until_cancelled(published).await.unwrap_or_else(stopped)
 }
 
 /// The broker's word, where it is about this message and no other.
@@ -199,6 +211,9 @@ fn verdict(outcome: Result<PublishOutcome, PublishFailure>) -> Result<Confirmed,
             Err(PublishError::Refused(error.to_string()))
         }
         Err(PublishFailure::NotSent(error)) => Err(PublishError::NotSent(error.to_string())),
+        Err(PublishFailure::InDoubt(RawError::ClosedByUs)) => {
+            Err(PublishError::InDoubt("dlo was stopped before the broker answered".to_owned()))
+        }
         Err(PublishFailure::InDoubt(error)) => Err(PublishError::InDoubt(error.to_string())),
     }
 }
@@ -242,7 +257,7 @@ impl Publisher for RabbitPublisher {
         }
     }
 
-    async fn publish(&self, publish: &Publish, patience: Patience) -> Result<Confirmed, PublishError> {
+    async fn publish(&self, publish: &Publish, patience: &Patience) -> Result<Confirmed, PublishError> {
         let dialect::Place::Exchange { exchange, routing_key } = &publish.place else {
             return Err(PublishError::Refused("RabbitMQ has no topics".to_owned()));
         };

@@ -60,12 +60,13 @@ impl Work {
         let patience = Patience {
             begin_by: self.claimed_at + self.replay.lease / 2,
             until: self.claimed_at + self.replay.lease * 3 / 4,
+            last_call: self.replay.last_call.clone(),
         };
         let mut attempts: FuturesUnordered<_> = leases
             .iter()
             .zip(letters)
             .map(|(lease, letter)| {
-                let attempt = attempt(&self.broker, self.publisher.as_ref(), lease, letter, patience);
+                let attempt = attempt(&self.broker, self.publisher.as_ref(), lease, letter, &patience);
                 attempt.map(move |record| (lease, record))
             })
             .collect();

@@ -65,7 +65,7 @@ impl From<sqlx::Error> for WriteError {
             Some("DL003") => Self::DoneAlready,
             Some("DL004") => Self::SessionUnknown,
             Some("DL005") => super::positions::moved(&error).map_or(Self::Unavailable(error), Self::Moved),
-            Some(c) if blames_rows(c) => Self::Refused(error),
+            Some(c) if blames_rows(c) && !is_routed_anew(&error) => Self::Refused(error),
             _ => Self::Unavailable(error),
         }
     }
@@ -81,6 +81,14 @@ fn code(error: &sqlx::Error) -> Option<String> {
 /// RAISE, 53200 and XX000 an allocation larger than PostgreSQL allows. All else is about the server, not the row.
 fn blames_rows(code: &str) -> bool {
     matches!(&code[..2.min(code.len())], "22" | "23" | "54" | "P0") || matches!(code, "53200" | "XX000")
+}
+
+/// Whether a partition was attached between the choice of the default one for a row and its lock: the next statement
+/// finds the new one. The code is that of anybody's CHECK; which of the server's functions complains tells them apart.
+fn is_routed_anew(error: &sqlx::Error) -> bool {
+    let postgres =
+        error.as_database_error().and_then(|error| error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>());
+    postgres.and_then(sqlx::postgres::PgDatabaseError::routine) == Some("ExecPartitionCheckEmitError")
 }
 
 /// The server's message with its code, for notes and logs. It never contains row data: details are left out.

@@ -87,15 +87,16 @@ async fn sent(connection: &mut PgConnection, tokens: &[Uuid]) -> Result<HashMap<
         .collect()
 }
 
-/// Records the returns with their replays and first letters. A token counts once, however often it comes back.
-pub(super) async fn record(connection: &mut PgConnection, returned: &[Uuid]) -> Result<(), sqlx::Error> {
+/// Records the returns with their replays and first letters, and says of how many replays. A token counts once, however
+/// often it comes back.
+pub(super) async fn record(connection: &mut PgConnection, returned: &[Uuid]) -> Result<usize, sqlx::Error> {
     if returned.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     // Called in the transaction that stores the returns, which are there by now. The row locks are taken in the order of
     // ids. What a letter is now is decided by the newest attempt that may have arrived: a late return of an older one
     // says nothing about it.
-    sqlx::query(
+    let died: i64 = sqlx::query_scalar(
         "WITH died AS (
              SELECT id, letter_id, letter_created_at, token FROM dlo_replays
              WHERE token = ANY ($1) AND verdict IS DISTINCT FROM 'DIED_AGAIN' ORDER BY id FOR UPDATE
@@ -105,20 +106,22 @@ pub(super) async fn record(connection: &mut PgConnection, returned: &[Uuid]) -> 
                  returned_as = (SELECT min(d.id) FROM dead_letter_queue d
                                 WHERE d.replay_of = died.letter_id AND d.headers ->> 'dlo-replay-id' = died.token::text)
              FROM died WHERE r.id = died.id
+         ), first AS (
+             UPDATE dead_letter_queue d
+             SET retry_count = d.retry_count + died.times, resolved_by = CASE WHEN died.is_newest THEN NULL ELSE d.resolved_by END,
+                 status = CASE WHEN died.is_newest AND d.status IN ('REPLAYING', 'REPLAYED', 'RESOLVED') THEN 'FAILED' ELSE d.status END,
+                 notes = CASE WHEN d.notes -> 'in_doubt' = ANY (died.attempts) THEN nullif(d.notes - 'in_doubt', '{}') ELSE d.notes END
+             FROM (SELECT letter_id, letter_created_at, count(*)::int AS times, array_agg(to_jsonb(id)) AS attempts,
+                          NOT EXISTS (SELECT FROM dlo_replays newer
+                                      WHERE newer.letter_id = died.letter_id AND newer.id > max(died.id)
+                                        AND (newer.state IN ('LEASED', 'IN_DOUBT') OR newer.verdict = 'ROUTED')) AS is_newest
+                   FROM died GROUP BY letter_id, letter_created_at) AS died
+             WHERE d.id = died.letter_id AND d.created_at = died.letter_created_at
          )
-         UPDATE dead_letter_queue d
-         SET retry_count = d.retry_count + died.times, resolved_by = CASE WHEN died.is_newest THEN NULL ELSE d.resolved_by END,
-             status = CASE WHEN died.is_newest AND d.status IN ('REPLAYING', 'REPLAYED', 'RESOLVED') THEN 'FAILED' ELSE d.status END,
-             notes = CASE WHEN d.notes -> 'in_doubt' = ANY (died.attempts) THEN nullif(d.notes - 'in_doubt', '{}') ELSE d.notes END
-         FROM (SELECT letter_id, letter_created_at, count(*)::int AS times, array_agg(to_jsonb(id)) AS attempts,
-                      NOT EXISTS (SELECT FROM dlo_replays newer
-                                  WHERE newer.letter_id = died.letter_id AND newer.id > max(died.id)
-                                    AND (newer.state IN ('LEASED', 'IN_DOUBT') OR newer.verdict = 'ROUTED')) AS is_newest
-               FROM died GROUP BY letter_id, letter_created_at) AS died
-         WHERE d.id = died.letter_id AND d.created_at = died.letter_created_at",
+         SELECT count(*) FROM died",
     )
     .bind(returned)
-    .execute(connection)
+    .fetch_one(connection)
     .await?;
-    Ok(())
+    Ok(usize::try_from(died).unwrap_or(0))
 }

@@ -34,6 +34,8 @@ pub struct Stored {
     pub duplicates: usize,
     /// Rows stored with less than was known of them.
     pub degraded: usize,
+    /// Replays that are known by these rows to have died again.
+    pub died_again: usize,
     _commit: (),
 }
 
@@ -124,7 +126,7 @@ impl Transaction {
         };
         timeout(TURN_WAIT_MAX, turn.cancelled()).await.map_err(|_| WriteError::NotMyTurn)?;
         // After the turn: the rows this locks are ones that people wait for.
-        within(returns::record(self.connection(), &returned)).await?;
+        let died_again = within(returns::record(self.connection(), &returned)).await?;
         match claim {
             Claim::None => {
                 within(self.connection().execute("COMMIT")).await?;
@@ -139,7 +141,7 @@ impl Transaction {
         }
         let duplicates = letters.iter().filter(|l| l.status == Status::Duplicate).count();
         let degraded = if form == Form::Full { 0 } else { letters.len() };
-        Ok(Stored { rows: letters.len(), bytes, duplicates, degraded, _commit: () })
+        Ok(Stored { rows: letters.len(), bytes, duplicates, degraded, died_again, _commit: () })
     }
 
     /// Encodes and sends rows, a chunk at a time. Returns the bytes sent.

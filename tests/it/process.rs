@@ -6,9 +6,11 @@
 mod crash;
 mod outages;
 mod replicas;
+mod rights;
 mod services;
 mod start;
 mod stop;
+mod tls;
 
 use std::time::{Duration, Instant};
 

@@ -9,6 +9,7 @@ pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod management;
 pub(crate) mod messages;
+pub(crate) mod own_broker;
 pub(crate) mod program;
 pub(crate) mod rabbit;
 pub(crate) mod replay;

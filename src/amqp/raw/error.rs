@@ -24,11 +24,11 @@ pub enum RawError {
     Deadline(&'static str),
     #[error("nothing heard from the broker for {0} s")]
     HeartbeatMissed(u64),
-    #[error("connection to the broker is lost")]
-    Lost(#[source] Arc<io::Error>),
+    #[error("connection to the broker is lost: {0}")]
+    Lost(Arc<io::Error>),
     /// The broker hung up while we introduced ourselves: most often it does not like our credentials.
-    #[error("broker hung up during the handshake")]
-    HungUp(#[source] Arc<io::Error>),
+    #[error("broker hung up during the handshake: {0}")]
+    HungUp(Arc<io::Error>),
     #[error("broker breaks the protocol: {0}")]
     Protocol(&'static str),
     #[error("broker does not offer the authentication mechanism {0}")]

@@ -40,42 +40,48 @@ impl fmt::Debug for TlsIdentity {
     }
 }
 
+impl TlsOptions {
+    /// For every client of ours, so that none trusts what another would not.
+    pub(in crate::amqp) fn client_config(&self) -> Result<Arc<ClientConfig>, RawError> {
+        let settings = |what: &str, error: &dyn fmt::Display| RawError::TlsSettings(format!("{what}: {error}").into());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| settings("protocol versions", &error))?
+            .with_root_certificates(roots(self.ca_pem.as_deref())?);
+        let config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let chain = certificates(&identity.certificates_pem).map_err(|e| settings("client certificate", &e))?;
+                let key = PrivateKeyDer::from_pem_slice(&identity.key_pem).map_err(|e| settings("client key", &e))?;
+                builder.with_client_auth_cert(chain, key).map_err(|e| settings("client certificate", &e))?
+            }
+        };
+        Ok(Arc::new(config))
+    }
+}
+
 pub(super) async fn open(address: &BrokerAddress, tls: &TlsOptions) -> Result<(ReadHalf, WriteHalf), RawError> {
     // Looked at first, so that settings that cannot work are not taken for a broker that is away.
-    let connector = if address.tls { Some(connector(address, tls)?) } else { None };
+    let secured = if address.tls { Some((tls.client_config()?, server_name(address, tls)?)) } else { None };
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(RawError::lost)?;
     stream.set_nodelay(true).map_err(RawError::lost)?;
-    Ok(match connector {
+    Ok(match secured {
         None => {
             let (read, write) = stream.into_split();
             (Box::new(read), Box::new(write))
         }
-        Some((connector, name)) => {
-            let stream = connector.connect(name, stream).await.map_err(RawError::lost)?;
+        Some((config, name)) => {
+            let stream = TlsConnector::from(config).connect(name, stream).await.map_err(RawError::lost)?;
             let (read, write) = tokio::io::split(stream);
             (Box::new(read), Box::new(write))
         }
     })
 }
 
-fn connector(address: &BrokerAddress, tls: &TlsOptions) -> Result<(TlsConnector, ServerName<'static>), RawError> {
-    let settings = |what: &str, error: &dyn fmt::Display| RawError::TlsSettings(format!("{what}: {error}").into());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| settings("protocol versions", &error))?
-        .with_root_certificates(roots(tls.ca_pem.as_deref())?);
-    let config = match &tls.identity {
-        None => builder.with_no_client_auth(),
-        Some(identity) => {
-            let chain = certificates(&identity.certificates_pem).map_err(|e| settings("client certificate", &e))?;
-            let key = PrivateKeyDer::from_pem_slice(&identity.key_pem).map_err(|e| settings("client key", &e))?;
-            builder.with_client_auth_cert(chain, key).map_err(|e| settings("client certificate", &e))?
-        }
-    };
+fn server_name(address: &BrokerAddress, tls: &TlsOptions) -> Result<ServerName<'static>, RawError> {
     let name = tls.server_name.as_ref().unwrap_or(&address.host);
-    let name = ServerName::try_from(name.clone()).map_err(|e| settings("server name", &e))?;
-    Ok((TlsConnector::from(Arc::new(config)), name))
+    ServerName::try_from(name.clone()).map_err(|error| RawError::TlsSettings(format!("server name: {error}").into()))
 }
 
 fn roots(ca_pem: Option<&[u8]>) -> Result<RootCertStore, RawError> {

@@ -42,13 +42,14 @@ pub(in crate::config) fn unknown_broker(config: &Config, path: &Path, name: &str
 
 fn check_rabbitmq(source: &Source, path: &Path, checks: &mut Checks<'_>) {
     foreign(source, path, checks, "rabbitmq", "kafka", ["topics", "group", "start"]);
+    let ours = source.exchange.is_some();
     match source.queue.as_deref() {
         None | Some("") => checks.fault(path.clone(), "`queue` is required for a source of a rabbitmq broker"),
-        Some(queue) => amqp_name(path.clone().key("queue"), queue, checks),
+        Some(queue) => amqp_name(path.clone().key("queue"), queue, ours, checks),
     }
     match source.exchange.as_deref() {
         Some("") => checks.fault(path.clone().key("exchange"), "it is empty; the default exchange cannot be bound"),
-        Some(exchange) => amqp_name(path.clone().key("exchange"), exchange, checks),
+        Some(exchange) => amqp_name(path.clone().key("exchange"), exchange, ours, checks),
         None if source.queue_type.is_some() => {
             checks.warn(
                 path.clone().key("queue_type"),
@@ -87,10 +88,11 @@ fn foreign<const N: usize>(
     }
 }
 
-fn amqp_name(path: Path, name: &str, checks: &mut Checks<'_>) {
+/// A name that is `ours` is declared, which the broker refuses for its own names.
+fn amqp_name(path: Path, name: &str, ours: bool, checks: &mut Checks<'_>) {
     if name.len() > NAME_MAX {
         checks.fault(path, format!("{} bytes; allowed: at most {NAME_MAX}", name.len()));
-    } else if name.starts_with("amq.") && path.to_string().ends_with("exchange") {
+    } else if ours && name.starts_with("amq.") {
         checks.fault(path, "names that begin with `amq.` are the broker's own; choose another");
     }
 }

@@ -111,7 +111,7 @@ fn all_faults_are_told_at_once_in_the_order_of_the_file() {
 fn keys_are_checked_against_each_other_all_at_once() {
     let text = of(
         "sources:\n  - { name: a, broker: rabit, queue: q }\n  - { name: a, broker: rabbit, topics: [ t ] }\n\
-                   \x20 - { name: Großes, broker: kafka, queue: q }\n  - { name: b, broker: rabbit, exchange: amq.topic, queue: q }\n\
+                   \x20 - { name: Großes, broker: kafka, queue: q }\n  - { name: b, broker: rabbit, exchange: amq.topic, queue: amq.q }\n\
                    http: { listen: \"0.0.0.0:9390\", auth: none }",
     );
     let expected = [
@@ -122,6 +122,7 @@ fn keys_are_checked_against_each_other_all_at_once() {
         "dlo.yaml:8:5: sources[2]: `topics` is required for a source of a kafka broker",
         "dlo.yaml:8:7: sources[2].name: given \"Großes\"; allowed: 1 to 64 of a-z, 0-9, `_`, `.` and `-`",
         "dlo.yaml:8:36: sources[2].queue: this key is for rabbitmq brokers, and \"kafka\" is a kafka broker",
+        "dlo.yaml:9:53: sources[3].queue: names that begin with `amq.` are the broker's own; choose another",
         "dlo.yaml:9:32: sources[3].exchange: names that begin with `amq.` are the broker's own; choose another",
         "dlo.yaml:10:33: http.auth: `none` is allowed only on loopback, and http.listen is 0.0.0.0:9390; allowed: token, proxy, or listen: 127.0.0.1:9390",
         "dlo.yaml:10:9: http.listen: metrics.listen is 127.0.0.1:9390 and http.listen is 0.0.0.0:9390; choose another port for one",

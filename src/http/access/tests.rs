@@ -92,6 +92,23 @@ async fn what_a_form_can_send_is_refused() {
     assert_eq!(api.send(bare.expect("a request")).await.problem().0, 415);
 }
 
+/// As `curl -X POST -H 'Authorization: Bearer …'` does it, which no form can.
+#[tokio::test]
+async fn with_a_token_a_request_that_says_nothing_needs_no_type() {
+    let mut api = Api::with(Access::Token).await;
+    let id = api.db.captured(b"{}").await;
+    let token = token(&api, Role::Operator).await;
+    let path = format!("/api/v1/letters/{id}/discard");
+    api.bearing(Some(&token));
+
+    let form = api.request(Method::POST, &path).header("content-type", "application/x-www-form-urlencoded");
+    assert_eq!(api.send(form.body(Body::empty()).expect("a request")).await.problem().0, 415);
+    let untyped = api.request(Method::POST, &path).body(Body::from("{}"));
+    assert_eq!(api.send(untyped.expect("a request")).await.problem().0, 415);
+    let empty = api.request(Method::POST, &path).body(Body::empty());
+    assert_eq!(api.send(empty.expect("a request")).await.status, 200);
+}
+
 #[tokio::test]
 async fn every_answer_is_hardened() {
     let api = Api::with(Access::Token).await;

@@ -58,6 +58,42 @@ async fn a_database_that_becomes_read_only_is_waited_for_and_its_connections_are
     bench.exactly_once(&published).await;
 }
 
+/// As at the first start on a queue with a backlog: the month's partition comes while letters are on their way into the
+/// default one. That is nothing about these letters, which lose nothing by it.
+#[tokio::test]
+async fn a_partition_that_comes_in_mid_copy_costs_no_payload() {
+    let bench = Bench::new().await;
+    let bounds = "SELECT format('%s %s', c.relname, pg_get_expr(c.relpartbound, c.oid)) FROM pg_class c
+                  WHERE c.oid = (SELECT tableoid FROM dead_letter_queue)";
+    bench.database.execute("INSERT INTO dead_letter_queue (service_name, event_type) VALUES ('s', 'e')").await;
+    let partition: String = bench.database.scalar(bounds).await;
+    bench.database.execute("DELETE FROM dead_letter_queue").await;
+    let (name, _) = partition.split_once(' ').expect("name and bounds");
+    bench.database.execute(&format!("ALTER TABLE dead_letter_queue DETACH PARTITION {name}")).await;
+    let office = bench.plan().start();
+    office.receiving().await;
+
+    let mut attaching = bench.database.pool.begin().await.expect("begun");
+    attaching
+        .execute(format!("ALTER TABLE dead_letter_queue ATTACH PARTITION {partition}").as_str())
+        .await
+        .expect("attached");
+    let published = bench.publish_numbered(500).await;
+    eventually("a writer waits for the default partition", SOON, async || {
+        let waiting =
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'dead_letter_queue_default'::regclass";
+        (bench.database.scalar::<i64>(waiting).await > 0).then_some(())
+    })
+    .await;
+    attaching.commit().await.expect("committed");
+    bench.captured(&published).await;
+    office.stop().await;
+
+    let whole = "SELECT count(*) FROM dead_letter_queue WHERE payload IS NOT NULL AND notes IS NULL";
+    assert_eq!(bench.database.scalar::<i64>(whole).await, 500);
+    bench.exactly_once(&published).await;
+}
+
 #[tokio::test]
 async fn a_locked_table_is_waited_for() {
     let bench = Bench::new().await;

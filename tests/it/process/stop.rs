@@ -5,12 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use dead_letter_office::source::rabbitmq::topology::QueueType;
+
 use super::settles;
 use crate::support::{
     SOON,
     database::Database,
     eventually,
-    link::Link,
+    link::{Fault, Link},
     load::Load,
     messages::numbered,
     program::{Program, Setup},
@@ -90,6 +92,45 @@ async fn stopped_while_the_database_is_away_it_ends_within_its_deadline_and_noth
         link.up();
         let mut again = setup.start();
         settles(&mut again, &rabbit, &database, &setup, &sent).await;
+    }
+}
+
+/// What was sent is in doubt and says so, what was not waits for the next instance: nothing stays on its way until
+/// somebody comes by.
+#[tokio::test]
+async fn stopped_while_confirms_are_missing_it_leaves_nothing_on_its_way() {
+    for signals in [1, 2] {
+        let (rabbit, database) = (Rabbit::connect().await, Database::fresh().await);
+        let link = Link::to(&rabbit.host_and_port()).await;
+        let deadline_s = if signals == 1 { 4 } else { 120 };
+        let setup = Setup { deadline_s, ..Setup::new(&rabbit, &database).broker_over(&link) };
+        let home = rabbit.queue(QueueType::Classic).await;
+        let mut program = setup.start();
+        program.receiving().await;
+        rabbit.publish(&setup.exchange, "order.failed", &numbered(0, 20)).await;
+        eventually("the rows", SOON, async || (database.count().await == 20).then_some(())).await;
+        link.on(b"dlo-replay-id", Fault::SwallowAnswers);
+        database.request_replays_to(&home).await;
+        link.sprung().await;
+        // The first message of a lane goes alone, so the others are still to be sent.
+        rabbit.wait_for_ready(&home, 1).await;
+        eventually("some are in hand", SOON, async || {
+            database.statuses().await.get("REPLAYING").filter(|letters| **letters > 1).map(drop)
+        })
+        .await;
+
+        if signals == 2 {
+            program.signal("TERM");
+            eventually("it is stopping", SOON, async || program.log().contains("stopping").then_some(())).await;
+        }
+        let took = program.stop(if signals == 1 { Duration::from_secs(4) + FAREWELL } else { FAREWELL }).await;
+        println!("stopped in {took:.1?} after {signals} signals without confirms");
+
+        assert_eq!(database.replays().await, [("IN_DOUBT".to_owned(), 1), ("PENDING".to_owned(), 19)].into());
+        assert_eq!(database.statuses().await, [("FAILED".to_owned(), 20)].into());
+        let mut again = Setup { broker: rabbit.urls.amqp.parse().expect("an address"), ..setup }.start();
+        rabbit.wait_for_ready(&home, 20).await;
+        again.stop(SOON).await;
     }
 }
 

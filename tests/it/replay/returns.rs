@@ -119,6 +119,7 @@ async fn a_token_that_comes_back_twice_counts_once() {
     shop.wait_for_letters(3).await;
     shop.wait_for_status(first, "FAILED").await;
     assert_eq!(story.row(first).await.retry_count, 1);
+    assert_eq!(story.office.metric(r#"dlo_replays_total{source="orders",verdict="DIED_AGAIN"}"#), 1.0);
     for back in &shop.ids().await[1..] {
         assert_eq!(
             (story.row(*back).await.status.as_str(), story.row(*back).await.replay_of),

@@ -104,6 +104,22 @@ impl Database {
     }
 
     /// Letters by status.
+    /// Asks for every letter to be sent to `queue`.
+    pub(crate) async fn request_replays_to(&self, queue: &str) {
+        let insert = format!(
+            "INSERT INTO dlo_replays (letter_id, letter_created_at, token, source, target, requested_by)
+             SELECT id, created_at, gen_random_uuid(), source, '{{\"queue\": \"{queue}\"}}', 'it' FROM dead_letter_queue"
+        );
+        self.execute(&insert).await;
+    }
+
+    /// Attempts by state and verdict.
+    pub(crate) async fn replays(&self) -> BTreeMap<String, i64> {
+        let sql = "SELECT concat_ws(' ', state, verdict), count(*) FROM dlo_replays GROUP BY 1";
+        let rows: Vec<(String, i64)> = sqlx::query_as(sql).fetch_all(&self.pool).await.expect("replays");
+        rows.into_iter().collect()
+    }
+
     pub(crate) async fn statuses(&self) -> BTreeMap<String, i64> {
         let rows: Vec<(String, i64)> = sqlx::query_as("SELECT status, count(*) FROM dead_letter_queue GROUP BY status")
             .fetch_all(&self.pool)

@@ -37,6 +37,7 @@ pub(crate) struct Setup {
     pub(crate) deadline_s: u64,
     pub(crate) http: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) env: Vec<(&'static str, &'static str)>,
 }
 
 impl Setup {
@@ -63,6 +64,7 @@ impl Setup {
             deadline_s: 20,
             http: None,
             metrics: None,
+            env: Vec::new(),
         }
     }
 
@@ -114,6 +116,7 @@ impl Setup {
             let mut command = program();
             command.arg("run").arg("-c").arg(&config);
             command.env("DLO_DATABASE_URL", self.database.as_str()).env("DLO_RABBITMQ_URL", self.broker.as_str());
+            command.envs(self.env.iter().copied());
             command
         };
         Program::start(command(), metrics, directory)

@@ -80,11 +80,16 @@ impl Rabbit {
 
     /// A user who may do everything, gone at the end.
     pub(crate) async fn user(&self, password: &str) -> String {
+        self.user_who_may(password, [".*", ".*", ".*"]).await
+    }
+
+    /// A user with rights to configure, write and read what matches, gone at the end.
+    pub(crate) async fn user_who_may(&self, password: &str, [configure, write, read]: [&str; 3]) -> String {
         let name = unique("user");
         self.litter.lock().expect("not poisoned").push(format!("users/{name}"));
         let user = serde_json::json!({ "password": password, "tags": "" });
         self.management.put(&format!("users/{name}"), &user).await;
-        let rights = serde_json::json!({ "configure": ".*", "write": ".*", "read": ".*" });
+        let rights = serde_json::json!({ "configure": configure, "write": write, "read": read });
         self.management.put(&format!("permissions/%2f/{name}"), &rights).await;
         name
     }

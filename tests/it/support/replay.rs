@@ -106,6 +106,7 @@ impl Clerk {
                 verdict_window: rules.verdict_window,
                 rate: rules.rate,
                 stop: replay_stop,
+                last_call: CancellationToken::new(),
             };
             tokio::join!(replay::run(replay.clone()), replay::look_after(replay));
         });

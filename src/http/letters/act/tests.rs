@@ -129,3 +129,19 @@ async fn of_many_who_ask_at_once_one_gets_the_replay() {
     codes.sort_unstable();
     assert_eq!(codes, [202, 409, 409, 409, 409, 409]);
 }
+
+/// Serde takes a list for an object's fields in their order: `["queue"]` would be a target.
+#[tokio::test]
+async fn a_list_is_no_request() {
+    let api = Api::local().await;
+    let id = api.db.captured(b"{}").await;
+    for body in [json!([]), json!(["queue"]), json!(null)] {
+        for action in ["replay", "discard"] {
+            let answer = api.post(&format!("/api/v1/letters/{id}/{action}"), &body).await;
+            let (code, kind, detail) = answer.problem();
+            assert_eq!((code, kind.as_str()), (400, "bad-request"), "{action} {body}");
+            assert!(detail.contains("object"), "{detail}");
+        }
+    }
+    assert!(api.audit().await.is_empty());
+}
