@@ -2,7 +2,7 @@
 
 use dead_letter_office::{
     amqp::raw::RawDelivery,
-    dialect::Target,
+    dialect::{Place, Target},
     message::{AmqpProperties, Headers, RawMessage, Text, Value},
     source::rabbitmq::topology::QueueType,
 };
@@ -188,7 +188,7 @@ async fn each_target_is_where_it_says() {
     let witness = shop.rabbit.queue(QueueType::Classic).await;
     shop.rabbit.bind(&witness, &shop.exchange, "#").await;
 
-    let named = Target::Exchange { exchange: exchange.as_str().into(), routing_key: "key".into() };
+    let named = Target::At(Place::Exchange { exchange: exchange.as_str().into(), routing_key: "key".into() });
     let targets = [
         (Target::Queue, &shop.queue, "", shop.queue.as_str()),
         (Target::queue(other.as_str()), &other, "", other.as_str()),
