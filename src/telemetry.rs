@@ -8,8 +8,9 @@ use crate::config::{Log, LogFormat};
 
 /// Starts logging on stderr. Called once; a second call changes nothing.
 pub fn start(log: &Log) {
-    // lapin reports every broken connection several times over, sqlx every notice; what matters is said here, once.
-    let filter = format!("{},lapin=off,async_rs=off,sqlx=warn,sqlx::pool=off,sqlx_core::pool=off", log.level);
+    // lapin reports every broken connection several times over, rdkafka an early close, sqlx every notice; what matters is said here, once.
+    let filter =
+        format!("{},lapin=off,rdkafka=off,async_rs=off,sqlx=warn,sqlx::pool=off,sqlx_core::pool=off", log.level);
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let registry = tracing_subscriber::registry().with(filter);
     let _ = match log.format {

@@ -10,6 +10,7 @@ mod pump;
 mod resolve;
 mod shared;
 mod topics;
+mod verify;
 mod watch;
 
 use std::{sync::Arc, time::Duration};

@@ -1,11 +1,17 @@
 //! A database of its own for each test.
 
-use std::{str::FromStr, time::Duration};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
 use sqlx::{Connection, Executor, PgConnection, postgres::PgConnectOptions};
+use tokio_util::sync::CancellationToken;
 
 use super::{PgStore, StoreOptions};
-use crate::message::{AmqpProperties, RawMessage, Value};
+use crate::{
+    dead_letter::{CapturedFrom, DeadLetter, Ids, SourceInfo, Status},
+    dialect,
+    message::{AmqpProperties, RawMessage, Value},
+    source::Claim,
+};
 
 /// A fresh database with the schema in it; gone when dropped.
 pub(crate) struct TestDb {
@@ -50,6 +56,35 @@ impl TestDb {
         );
         let payload = std::str::from_utf8(body).ok().filter(|text| crate::store::json::is_jsonb(text.as_bytes()));
         insert.bind(payload).bind(body).bind(wire).fetch_one(self.store.pool()).await.expect("a letter")
+    }
+
+    /// A Kafka record as capture stores it, with what its dialect says.
+    pub(crate) async fn captured_record(&self, message: RawMessage, topic: &str) -> i64 {
+        let source = SourceInfo {
+            name: "payments".to_owned(),
+            broker: "kafka".to_owned(),
+            broker_kind: "kafka",
+            vhost: None,
+            service: None,
+        };
+        let captured =
+            CapturedFrom { topic: Some(topic.into()), partition: Some(0), offset: Some(7), ..CapturedFrom::default() };
+        let letter = DeadLetter {
+            source: Arc::new(source),
+            reading: dialect::read(&message, &captured),
+            captured,
+            message,
+            ids: Ids::default(),
+            status: Status::Failed,
+            replay_of: None,
+            duplicate_of: None,
+            session: None,
+        };
+        let turn = CancellationToken::new();
+        turn.cancel();
+        let stored = self.store.write(&mut [letter], &mut Claim::None, &turn).await.expect("writes");
+        assert_eq!((stored.rows, stored.degraded), (1, 0));
+        self.sql("SELECT max(id) FROM dead_letter_queue").await
     }
 
     /// Runs SQL like a service would. Returns the id of its RETURNING, or 0.

@@ -22,6 +22,7 @@ use super::{
     join::{self, Joined},
     resolve::{Found, Resolved, Resolver},
     shared::{Session, Shared},
+    verify::Verifier,
     watch::{Finding, Watch},
 };
 use crate::{
@@ -94,7 +95,8 @@ struct Consuming<'a> {
     subscribed: BTreeSet<String>,
     tell: mpsc::Sender<Command>,
     told: mpsc::Receiver<Command>,
-    watch: AbortHandle,
+    /// What runs beside.
+    beside: [AbortHandle; 2],
     /// Of topics that were read by this client.
     topic_ids: HashMap<String, Uuid>,
     /// Partitions that librdkafka reads.
@@ -105,7 +107,7 @@ struct Consuming<'a> {
 
 impl Drop for Consuming<'_> {
     fn drop(&mut self) {
-        self.watch.abort();
+        self.beside.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -124,7 +126,13 @@ impl<'a> Consuming<'a> {
         };
         let found = tell.clone();
         let watching = watch.run(all_topics, move |finding| drop(found.send(Command::Found(finding))));
-        let watch = pump.runtime.spawn(watching).abort_handle();
+        let verifier = Verifier {
+            source: pump.settings.info.name.clone(),
+            client: Arc::clone(&client),
+            shared: Arc::clone(&pump.shared),
+            metrics: pump.settings.metrics.clone(),
+        };
+        let beside = [pump.runtime.spawn(watching).abort_handle(), pump.runtime.spawn(verifier.run()).abort_handle()];
         Self {
             pump,
             queue,
@@ -135,7 +143,7 @@ impl<'a> Consuming<'a> {
             subscribed,
             tell,
             told,
-            watch,
+            beside,
             topic_ids: HashMap::new(),
             reading: BTreeSet::new(),
             paused: false,

@@ -1,12 +1,13 @@
 //! What the thread that polls and the source that is asked have in common.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::sync::Notify;
+use uuid::Uuid;
 
 use crate::{
     kafka::native::Record,
@@ -20,8 +21,10 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Something came, or the source was closed.
+    /// Something may be taken, or the source was closed.
     pub(super) arrived: Notify,
+    /// Something came that is to be verified.
+    pub(super) came: Notify,
     /// Something was taken, or the source was closed.
     room: Condvar,
     /// Bytes that are held for the source at most, before the last message of a run.
@@ -31,8 +34,12 @@ pub(super) struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    buffer: VecDeque<Delivery>,
+    /// With their numbers, in the order in which they came.
+    buffer: VecDeque<(u64, Delivery)>,
     bytes: usize,
+    /// The number of the last that came, and of the last that may be taken.
+    last: u64,
+    verified: u64,
     group: Option<Arc<Group>>,
     owned: BTreeMap<Partition, Owned>,
     /// Living sessions.
@@ -94,7 +101,14 @@ impl Reading {
 
 impl Shared {
     pub(super) fn new(capacity: usize, metrics: SourceMetrics) -> Self {
-        Self { state: Mutex::default(), arrived: Notify::new(), room: Condvar::new(), capacity, metrics }
+        Self {
+            state: Mutex::default(),
+            arrived: Notify::new(),
+            came: Notify::new(),
+            room: Condvar::new(),
+            capacity,
+            metrics,
+        }
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -195,6 +209,42 @@ impl Shared {
         }
         self.metrics.set_held(state.buffer.len() as u64);
         drop(state);
+        self.came.notify_one();
+    }
+
+    /// The number of the last record that came and was not verified, and the topics of all that were not.
+    pub(super) fn unverified(&self) -> Option<(u64, HashSet<Arc<str>>)> {
+        let state = self.state();
+        let unverified = state.buffer.iter().rev().take_while(|(number, _)| *number > state.verified);
+        let mut topics: HashSet<Arc<str>> = HashSet::new();
+        let mut previous: Option<&Arc<str>> = None;
+        for topic in unverified.filter_map(|(_, delivery)| delivery.captured.topic.as_ref()) {
+            if !previous.is_some_and(|previous| Arc::ptr_eq(previous, topic)) {
+                topics.insert(Arc::clone(topic));
+            }
+            previous = Some(topic);
+        }
+        (!topics.is_empty()).then_some((state.last, topics))
+    }
+
+    /// Topics had these ids after record `last` had come. Records of a topic that is another one by now are dropped, and
+    /// their partition is begun anew.
+    pub(super) fn verified(&self, last: u64, ids: &HashMap<String, Uuid>) {
+        let mut state = self.state();
+        let is_another = |partition: &Partition, reading: &Reading| {
+            let (now, then) = (ids.get(&*partition.topic).copied().unwrap_or_default(), reading.known.topic_id);
+            !now.is_nil() && !then.is_nil() && now != then
+        };
+        let another: Vec<Session> = (state.owned.iter())
+            .filter(|(partition, owned)| owned.reading.as_ref().is_some_and(|reading| is_another(partition, reading)))
+            .map(|(partition, owned)| Session { partition: partition.clone(), number: owned.session })
+            .collect();
+        for session in another {
+            state.drop_buffered(session.number);
+            state.add_astray(session);
+        }
+        state.verified = last;
+        drop(state);
         self.arrived.notify_one();
     }
 
@@ -210,8 +260,9 @@ impl Shared {
         if state.closed {
             return None;
         }
-        let count = max.min(state.buffer.len());
-        let run: Vec<Delivery> = state.buffer.drain(..count).collect();
+        let verified = state.verified;
+        let count = state.buffer.iter().take(max).take_while(|(number, _)| *number <= verified).count();
+        let run: Vec<Delivery> = state.buffer.drain(..count).map(|(_, delivery)| delivery).collect();
         let was_full = state.bytes >= self.capacity;
         state.bytes -= run.iter().map(|delivery| delivery.message.footprint()).sum::<usize>();
         let has_room = state.bytes < self.capacity;
@@ -246,10 +297,7 @@ impl Shared {
             if let Some(expected) = claim.expected.remove(&partition)
                 && state.sessions.contains_key(&expected.session)
             {
-                let session = Session { partition, number: expected.session };
-                if !state.astray.contains(&session) {
-                    state.astray.push(session);
-                }
+                state.add_astray(Session { partition, number: expected.session });
             }
         }
     }
@@ -334,17 +382,28 @@ impl State {
         let position = u64::try_from(record.offset + 1).unwrap_or_default();
         let delivery = record.into_delivery(AckToken { session, position });
         self.bytes += delivery.message.footprint();
-        self.buffer.push_back(delivery);
+        self.last += 1;
+        self.buffer.push_back((self.last, delivery));
+    }
+
+    fn add_astray(&mut self, session: Session) {
+        if !self.astray.contains(&session) {
+            self.astray.push(session);
+        }
+    }
+
+    fn drop_buffered(&mut self, session: u64) {
+        let before = self.buffer.len();
+        self.buffer.retain(|(_, delivery)| delivery.token.session != session);
+        if self.buffer.len() != before {
+            self.bytes = self.buffer.iter().map(|(_, delivery)| delivery.message.footprint()).sum();
+        }
     }
 
     fn end(&mut self, partition: &Partition) -> Option<Owned> {
         let owned = self.owned.remove(partition)?;
         self.sessions.remove(&owned.session);
-        let before = self.buffer.len();
-        self.buffer.retain(|delivery| delivery.token.session != owned.session);
-        if self.buffer.len() != before {
-            self.bytes = self.buffer.iter().map(|delivery| delivery.message.footprint()).sum();
-        }
+        self.drop_buffered(owned.session);
         Some(owned)
     }
 

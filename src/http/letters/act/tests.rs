@@ -1,6 +1,9 @@
 use serde_json::{Value as Json, json};
 
-use crate::http::testing::Api;
+use crate::{
+    http::testing::Api,
+    message::{KafkaProperties, RawMessage, RecordTime, Value},
+};
 
 #[tokio::test]
 async fn a_replay_is_a_row_and_an_audit_entry_and_happens_once() {
@@ -144,4 +147,63 @@ async fn a_list_is_no_request() {
         }
     }
     assert!(api.audit().await.is_empty());
+}
+
+/// Failed at `orders`, partition 3, as Spring Kafka says it.
+fn record(key: Option<&'static str>, value: Option<&'static str>) -> RawMessage {
+    let headers = [
+        ("kafka_dlt-original-topic", &b"orders"[..]),
+        ("kafka_dlt-original-partition", &[0, 0, 0, 3]),
+        ("tenant", b"eu-1"),
+    ];
+    let headers = headers.map(|(name, value)| (name.into(), Value::Bytes(value.to_vec()))).into_iter().collect();
+    let properties = KafkaProperties { timestamp: Some(RecordTime::Created(1_772_610_000_000)), leader_epoch: Some(2) };
+    RawMessage::kafka(properties, key.map(Into::into), headers, value.map(Into::into))
+}
+
+#[tokio::test]
+async fn a_stored_record_goes_to_its_topic_and_partition() {
+    let api = Api::local().await;
+    let id = api.db.captured_record(record(Some("A-1042"), Some("{}")), "orders-dlt").await;
+    let path = format!("/api/v1/letters/{id}/replay");
+
+    let letter = api.get(&format!("/api/v1/letters/{id}")).await.json();
+    assert_eq!(letter["headers"]["kafka_dlt-original-partition"], json!({"$b64": "AAAAAw=="}));
+    assert_eq!(
+        letter["properties"],
+        json!({"timestamp": 1_772_610_000_000_i64, "timestamp_type": "CreateTime", "leader_epoch": 2})
+    );
+
+    let publish = api.post(&path, &json!({"dry_run": true})).await.json();
+    assert_eq!((&publish["topic"], &publish["partition"]), (&json!("orders"), &json!(3)));
+    assert_eq!((publish.get("exchange"), &publish["properties"]), (None, &json!({})));
+    let mut names: Vec<_> = publish["headers"].as_object().expect("headers").keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["dlo-letter-id", "dlo-replay-id", "tenant"]);
+
+    let (status, _, detail) = api.post(&path, &json!({"target": "queue"})).await.problem();
+    assert_eq!(status, 422);
+    assert!(detail.contains("consumer group"), "{detail}");
+    assert_eq!(api.post(&path, &json!({"target": {"queue": "orders"}})).await.problem().0, 422);
+    assert_eq!(api.post(&path, &json!({"target": {"topic": "orders", "partition": -1}})).await.problem().0, 422);
+
+    let replay = api.post(&path, &json!({"target": {"topic": "side"}})).await;
+    assert_eq!((replay.status.as_u16(), &replay.json()["target"]), (202, &json!({"topic": "side"})));
+}
+
+#[tokio::test]
+async fn a_stored_null_is_sent_only_where_it_is_a_tombstone() {
+    let api = Api::local().await;
+    let tombstone = api.db.captured_record(record(Some("A-1042"), None), "orders-dlt").await;
+    let pointer = api.db.captured_record(record(None, None), "orders-dlt").await;
+    let replay = async |id: i64, target: Json| {
+        api.post(&format!("/api/v1/letters/{id}/replay"), &json!({"target": target, "dry_run": true})).await
+    };
+
+    assert_eq!(replay(tombstone, json!("original")).await.json()["body_bytes"], json!(0));
+    for target in [json!("original"), json!({"topic": "orders"})] {
+        let (status, _, detail) = replay(pointer, target).await.problem();
+        assert_eq!(status, 422);
+        assert!(detail.contains("points at its record"), "{detail}");
+    }
 }
