@@ -16,8 +16,6 @@ use super::services::BrokerUrls;
 /// whatever the settings want.
 const BASE: u16 = 23_672;
 const PORTS: u16 = 5;
-/// Of the scripts' own folder, what is not data.
-const SCRIPTS: [&str; 5] = ["lib.sh", "process.sh", "postgres_binaries.sh", "service", "services"];
 
 pub(crate) struct OwnBroker {
     pub(crate) urls: BrokerUrls,
@@ -32,8 +30,11 @@ impl OwnBroker {
         let folder = tempfile::tempdir().expect("a folder");
         let dev = folder.path().join("dev");
         std::fs::create_dir(&dev).expect("a folder");
+        // All but the data, which is hidden.
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("dev");
-        let copied = Command::new("cp").arg("-r").args(SCRIPTS.map(|name| own.join(name))).arg(&dev).status();
+        let scripts = std::fs::read_dir(own).expect("scripts").map(|entry| entry.expect("a script"));
+        let scripts = scripts.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+        let copied = Command::new("cp").arg("-r").args(scripts.map(|entry| entry.path())).arg(&dev).status();
         assert!(copied.expect("cp is there").success(), "copied");
         // The broker runs as a user of its own.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("opened");
