@@ -20,7 +20,7 @@ database: {{ url: "postgres://dlo:{password}@db/dlo?sslpassword={password}&sslmo
 brokers:
   rabbit: {{ rabbitmq: {{ url: "amqp://dlo:{password}@rabbit/v", replay_url: "amqp://r:{password}@rabbit/v", management_url: "http://m:{password}@rabbit:15672" }} }}
   split: {{ rabbitmq: {{ url: "amqp://rabbit", username: dlo, password: "{password}" }} }}
-  kafka: {{ kafka: {{ bootstrap_servers: "k:9092", properties: {{ sasl.password: "{password}", sasl.jaas.config: "{password}" }} }} }}
+  kafka: {{ kafka: {{ bootstrap_servers: "k:9092", properties: {{ sasl.password: "{password}", sasl.oauthbearer.config: "{password}" }} }} }}
 sources: [ {{ name: a, broker: rabbit, queue: q }}, {{ name: b, broker: split, queue: q }}, {{ name: c, broker: kafka, topics: [ t ] }} ]
 alerts: [ {{ name: a, type: slack, url: "https://hooks.example.org/{password}?t={password}" }}, {{ name: b, type: pagerduty, key: "{password}" }} ]
 "#
