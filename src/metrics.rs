@@ -402,6 +402,11 @@ impl SourceMetrics {
         self.0.lag_messages.with_label_values(&labels).set(messages as f64);
     }
 
+    /// Somebody else tells it, or the partition is no more.
+    pub fn no_partition_lag(&self, topic: &str, partition: i32) {
+        let _ = self.0.lag_messages.remove_label_values(&[self.0.source.as_str(), "", topic, &partition.to_string()]);
+    }
+
     /// A partition that is not read until somebody decides.
     pub fn stopped(&self, topic: &str, partition: i32, stopped: bool) {
         let labels = [self.0.source.as_str(), topic, &partition.to_string()];

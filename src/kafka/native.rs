@@ -307,6 +307,17 @@ unsafe fn headers(message: &c::rd_kafka_message_t) -> Headers {
     }
 }
 
+/// What the group knows this consumer as, while it is a member.
+pub(crate) fn member_id<C: ClientContext>(client: &Client<C>) -> Option<String> {
+    // SAFETY: the string is ours to free, with the same client's memory.
+    unsafe {
+        let id = NonNull::new(c::rd_kafka_memberid(client.native_ptr()))?;
+        let copy = text(id.as_ptr());
+        c::rd_kafka_mem_free(client.native_ptr(), id.as_ptr().cast());
+        Some(copy)
+    }
+}
+
 /// The ids of topics, for those that there are. Older brokers have none: nil.
 pub(crate) fn topic_ids<C: ClientContext>(
     client: &Client<C>,

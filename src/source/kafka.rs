@@ -70,8 +70,13 @@ impl KafkaSource {
         let settings = Arc::new(settings);
         let shared = Arc::new(Shared::new((settings.share / 3).max(1), settings.metrics.clone()));
         settings.metrics.down("not connected yet".to_owned());
-        let pump =
-            Pump { settings: Arc::clone(&settings), shared: Arc::clone(&shared), ledger, runtime: Handle::current() };
+        let pump = Pump {
+            settings: Arc::clone(&settings),
+            shared: Arc::clone(&shared),
+            ledger,
+            runtime: Handle::current(),
+            shown: Arc::default(),
+        };
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new().name(format!("kafka {}", settings.info.name)).spawn(move || {
             pump.run();

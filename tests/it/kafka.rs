@@ -2,6 +2,7 @@
 //!
 //! With `DLO_LONG=1` with larger numbers: `DLO_LONG=1 cargo test --test it kafka:: -- --test-threads 1 --nocapture`.
 
+mod access;
 mod database;
 mod instances;
 mod records;
@@ -28,9 +29,12 @@ struct Post {
     topic: String,
     group: String,
     setup: Setup,
+    /// Where `dlo` finds the cluster.
+    bootstrap: String,
     /// In YAML: beside `name`, `broker` and `group`.
     source: String,
     properties: String,
+    tls: String,
 }
 
 impl Post {
@@ -44,15 +48,16 @@ impl Post {
         let source = format!("topics: [\"{topic}\"]");
         let properties = "session.timeout.ms: 6000, heartbeat.interval.ms: 500".to_owned();
         let setup = Setup::of_database(&database);
-        Self { kafka, database, topic, group: unique("group"), setup, source, properties }
+        let (bootstrap, tls) = (kafka.brokers.clone(), String::new());
+        Self { kafka, database, topic, group: unique("group"), setup, bootstrap, source, properties, tls }
     }
 
     fn yaml(&self, http: std::net::SocketAddr, metrics: std::net::SocketAddr) -> String {
-        let Self { kafka, group, source, properties, .. } = self;
-        let brokers = &kafka.brokers;
+        let Self { bootstrap, group, source, properties, .. } = self;
+        let tls = if self.tls.is_empty() { String::new() } else { format!(", tls: {{ {} }}", self.tls) };
         format!(
             "database: {{ url: \"${{env:DLO_DATABASE_URL}}\" }}\n\
-             brokers: {{ kafka: {{ kafka: {{ bootstrap_servers: \"{brokers}\", properties: {{ {properties} }} }} }} }}\n\
+             brokers: {{ kafka: {{ kafka: {{ bootstrap_servers: \"{bootstrap}\", properties: {{ {properties} }}{tls} }} }} }}\n\
              sources: [ {{ name: orders, broker: kafka, group: {group}, {source} }} ]\n\
              http: {{ listen: \"{http}\" }}\n\
              metrics: {{ listen: \"{metrics}\" }}\n"

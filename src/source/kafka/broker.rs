@@ -1,7 +1,8 @@
 //! Questions to the brokers of a cluster, over the client of a consumer. They block.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -106,12 +107,62 @@ pub(super) fn topics(client: &Client) -> Result<BTreeMap<String, i32>, String> {
         .collect())
 }
 
-/// Members of a group by their client id.
-pub(super) fn members(client: &Client, group: &str) -> Result<Vec<String>, String> {
+/// A member of a consumer group.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) id: String,
+    pub(super) client_id: String,
+    pub(super) partitions: BTreeSet<Partition>,
+}
+
+pub(super) fn members(client: &Client, group: &str) -> Result<Vec<Member>, String> {
     let groups = client.fetch_group_list(Some(group), PATIENCE).map_err(|error| error.to_string())?;
     Ok((groups.groups().iter())
         .filter(|found| found.name() == group)
         .flat_map(|found| found.members())
-        .map(|member| member.client_id().to_owned())
+        .map(|member| Member {
+            id: member.id().to_owned(),
+            client_id: member.client_id().to_owned(),
+            partitions: member.assignment().and_then(assigned).unwrap_or_default(),
+        })
         .collect())
+}
+
+/// What a consumer's assignment names: version, then topics with their partitions
+/// (<https://kafka.apache.org/protocol>, ConsumerProtocolAssignment).
+fn assigned(bytes: &[u8]) -> Option<BTreeSet<Partition>> {
+    fn take<'b>(bytes: &mut &'b [u8], count: usize) -> Option<&'b [u8]> {
+        let (taken, rest) = bytes.split_at_checked(count)?;
+        *bytes = rest;
+        Some(taken)
+    }
+    fn int(bytes: &mut &[u8]) -> Option<i32> {
+        Some(i32::from_be_bytes(take(bytes, 4)?.try_into().ok()?))
+    }
+    let mut rest = bytes;
+    take(&mut rest, 2)?;
+    let mut partitions = BTreeSet::new();
+    for _ in 0..int(&mut rest)? {
+        let length = usize::from(u16::from_be_bytes(take(&mut rest, 2)?.try_into().ok()?));
+        let topic: Arc<str> = std::str::from_utf8(take(&mut rest, length)?).ok()?.into();
+        for _ in 0..int(&mut rest)? {
+            partitions.insert(Partition { topic: Arc::clone(&topic), number: int(&mut rest)? });
+        }
+    }
+    Some(partitions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_is_read_and_what_is_none_is_not() {
+        let bytes = [0, 1, 0, 0, 0, 1, 0, 2, b'a', b'b', 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0, 0];
+        let numbers: Vec<i32> = assigned(&bytes).expect("an assignment").iter().map(|p| p.number).collect();
+        assert_eq!(numbers, [3, 5]);
+        for length in 0..22 {
+            assert_eq!(assigned(&bytes[..length]), None, "{length}");
+        }
+    }
 }

@@ -55,11 +55,12 @@ pub(super) fn join(
 /// Two installations in one group would share the messages between two databases without a word.
 fn refuse_strangers(client: &Client, group: &str, id: &str) -> Result<(), String> {
     let members = broker::members(client, group)?;
-    match members.iter().find(|member| *member != id) {
+    match members.iter().find(|member| member.client_id != id) {
         None => Ok(()),
         Some(member) => Err(format!(
-            "consumer group {group:?} has a member that is not of this installation (client.id {member:?}): messages it reads \
-             would be missing here. Give the source a group of its own (sources[].group), or stop the other consumer"
+            "consumer group {group:?} has a member that is not of this installation (client.id {:?}): messages it reads \
+             would be missing here. Give the source a group of its own (sources[].group), or stop the other consumer",
+            member.client_id
         )),
     }
 }

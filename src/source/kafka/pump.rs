@@ -34,6 +34,7 @@ use crate::{
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(50);
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
+const COMPLAIN_EVERY: Duration = Duration::from_secs(30);
 /// Records that are handed on at once.
 const RUN_RECORDS: usize = 256;
 
@@ -42,6 +43,8 @@ pub(super) struct Pump {
     pub(super) shared: Arc<Shared>,
     pub(super) ledger: Arc<dyn PositionLedger>,
     pub(super) runtime: Handle,
+    /// Partitions whose lag is told here, whatever becomes of a consumer.
+    pub(super) shown: Arc<Mutex<BTreeSet<Partition>>>,
 }
 
 enum Command {
@@ -103,6 +106,7 @@ struct Consuming<'a> {
     reading: BTreeSet<Partition>,
     paused: bool,
     committed: Instant,
+    complained: HashMap<String, Instant>,
 }
 
 impl Drop for Consuming<'_> {
@@ -123,6 +127,7 @@ impl<'a> Consuming<'a> {
             ledger: Arc::clone(&pump.ledger),
             group: Arc::clone(&group),
             new_topics: Arc::clone(&new_topics),
+            shown: Arc::clone(&pump.shown),
         };
         let found = tell.clone();
         let watching = watch.run(all_topics, move |finding| drop(found.send(Command::Found(finding))));
@@ -148,6 +153,7 @@ impl<'a> Consuming<'a> {
             reading: BTreeSet::new(),
             paused: false,
             committed: Instant::now(),
+            complained: HashMap::new(),
         }
     }
 
@@ -258,14 +264,22 @@ impl<'a> Consuming<'a> {
                 }
             }
             (Code::AllBrokersDown | Code::BrokerTransportFailure | Code::Resolve | Code::Authentication, _)
-            | (Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed | Code::ClusterAuthorizationFailed, _) =>
-            {
-                tracing::warn!(source = self.name(), %code, text, "kafka");
+            | (Code::GroupAuthorizationFailed | Code::ClusterAuthorizationFailed, _) => {
+                self.complain(code, &text);
                 self.pump.settings.metrics.down(text);
             }
-            _ => tracing::warn!(source = self.name(), %code, text, "kafka"),
+            _ => self.complain(code, &text),
         }
         Ok(())
+    }
+
+    /// librdkafka repeats what it cannot do with every attempt. Said once, then every half minute.
+    fn complain(&mut self, code: RDKafkaErrorCode, text: &str) {
+        let is_due = self.complained.get(text).is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY);
+        if is_due {
+            self.complained.insert(text.to_owned(), Instant::now());
+            tracing::warn!(source = self.name(), %code, "{text}");
+        }
     }
 
     fn assigned(&mut self, partitions: &[Partition]) -> Result<(), String> {

@@ -6,14 +6,16 @@ use std::{
     time::Duration,
 };
 
+use rdkafka::consumer::Consumer;
 use uuid::Uuid;
 
 use super::{
     Settings, Start,
-    broker::{self, Bounds, Client},
+    broker::{self, Bounds, Client, Member},
     resolve::chain,
     shared::{Session, Shared},
 };
+use crate::kafka::native;
 use crate::source::{
     Partition, PositionLedger,
     positions::{At, Group, Known},
@@ -28,6 +30,8 @@ pub(super) struct Watch {
     pub(super) ledger: Arc<dyn PositionLedger>,
     pub(super) group: Arc<Group>,
     pub(super) new_topics: Arc<Mutex<BTreeSet<String>>>,
+    /// Partitions whose lag is told here.
+    pub(super) shown: Arc<Mutex<BTreeSet<Partition>>>,
 }
 
 /// What it finds.
@@ -81,7 +85,7 @@ impl Watch {
                 self.skip(session, reading.stored, end, &reading.known).await?;
             }
         }
-        let (topics, ids, bounds) = self.ask(&known).await?;
+        let Answer { topics, ids, bounds, members, member_id } = self.ask(&known).await?;
         let names: BTreeSet<String> = topics.keys().cloned().collect();
         if names != *all_topics {
             let made = names.difference(all_topics).cloned();
@@ -96,7 +100,7 @@ impl Watch {
                 found(Finding::Astray(Session { partition: partition.clone(), number: owned.session }));
             }
         }
-        self.show_lag(&bounds, &known);
+        self.show_lag(&ours_to_tell(&bounds, &members, &member_id), &known);
         Ok(())
     }
 
@@ -111,10 +115,7 @@ impl Watch {
         Ok(())
     }
 
-    async fn ask(
-        &self,
-        known: &BTreeMap<Partition, Known>,
-    ) -> Result<(BTreeMap<String, i32>, HashMap<String, Uuid>, Bounds), String> {
+    async fn ask(&self, known: &BTreeMap<Partition, Known>) -> Result<Answer, String> {
         let (client, settings) = (Arc::clone(&self.client), Arc::clone(&self.settings));
         let known: Vec<Partition> = known.keys().cloned().collect();
         let asking = tokio::task::spawn_blocking(move || {
@@ -127,14 +128,16 @@ impl Watch {
             let names: HashSet<&str> = partitions.iter().map(|partition| &*partition.topic).collect();
             let ids = broker::topic_ids(&client, &names)?;
             let bounds = broker::bounds(&client, &partitions)?;
-            Ok((topics, ids, bounds))
+            let members = broker::members(&client, &settings.group)?;
+            let member_id = native::member_id(client.client()).unwrap_or_default();
+            Ok(Answer { topics, ids, bounds, members, member_id })
         });
         asking.await.map_err(|error| error.to_string())?
     }
 
-    /// From the end of each partition and the database's position: it does not matter whose partition it is, or whether
-    /// anybody reads.
+    /// From the end of each partition and the database's position: it does not matter whether anybody reads.
     fn show_lag(&self, bounds: &Bounds, known: &BTreeMap<Partition, Known>) {
+        let mut shown = BTreeSet::new();
         for (partition, (low, high)) in bounds {
             let position = match (known.get(partition), self.settings.start) {
                 (Some(known), _) => known.at.offset,
@@ -144,6 +147,31 @@ impl Watch {
             };
             let waiting = (high - position.max(*low)).max(0).unsigned_abs();
             self.settings.metrics.partition_lag(&partition.topic, partition.number, waiting);
+            shown.insert(partition.clone());
         }
+        let mut before = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in before.difference(&shown) {
+            self.settings.metrics.no_partition_lag(&gone.topic, gone.number);
+        }
+        *before = shown;
     }
+}
+
+/// What the brokers say.
+struct Answer {
+    topics: BTreeMap<String, i32>,
+    ids: HashMap<String, Uuid>,
+    bounds: Bounds,
+    members: Vec<Member>,
+    /// Ours.
+    member_id: String,
+}
+
+/// The partitions whose lag this instance tells, so that the sum over all instances is the group's: its own, and where
+/// it is the first member those that nobody has.
+fn ours_to_tell(bounds: &Bounds, members: &[Member], member_id: &str) -> Bounds {
+    let is_first = members.iter().all(|member| *member.id >= *member_id);
+    let owner = |partition: &Partition| members.iter().find(|member| member.partitions.contains(partition));
+    let is_ours = |partition: &Partition| owner(partition).map_or(is_first, |member| member.id == member_id);
+    bounds.iter().filter(|(partition, _)| is_ours(partition)).map(|(p, bounds)| (p.clone(), *bounds)).collect()
 }

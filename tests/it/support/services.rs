@@ -31,6 +31,16 @@ pub(crate) fn kafka() -> String {
     env("DLO_TEST_KAFKA_BROKERS", "127.0.0.1:23092")
 }
 
+/// With a login: users `dlo`, who may do everything, `reader`, and `guest`, who may nothing.
+pub(crate) fn kafka_sasl() -> String {
+    env("DLO_TEST_KAFKA_SASL_BROKERS", "127.0.0.1:23094")
+}
+
+/// Over TLS, with the file of the authority that signed the broker's certificate.
+pub(crate) fn kafka_tls() -> (Option<String>, Option<String>) {
+    (std::env::var("DLO_TEST_KAFKA_SSL_BROKERS").ok(), std::env::var("DLO_TEST_KAFKA_CA").ok())
+}
+
 pub(crate) fn rabbitmq4() -> BrokerUrls {
     BrokerUrls {
         amqp: env("DLO_TEST_RABBITMQ4_URL", "amqp://guest:guest@127.0.0.1:24672/%2f"),
