@@ -25,48 +25,68 @@ pub fn text(text: &Text) -> serde_json::Value {
     }
 }
 
-/// Up to this many names are looked for one by one; a record may carry tens of thousands.
+/// Up to this many names are compared with each other; a record may carry tens of thousands.
 const GLANCE: usize = 24;
 
 /// Names in the order in which they first appear.
 fn table(out: &mut Vec<u8>, headers: &Headers, traceback: Option<&str>) {
-    let by_name = (headers.len() > GLANCE).then(|| by_name(headers));
     out.push(b'{');
-    let mut is_first = true;
-    for (index, (name, single)) in headers.iter().enumerate() {
-        let same = |(other, _): &&(Text, Value)| other == name;
-        let several: Option<Vec<&Value>> = match &by_name {
-            Some(by_name) => match by_name[name].as_slice() {
-                [(first, _), ..] if *first < index => continue,
-                [_] => None,
-                values => Some(values.iter().map(|(_, value)| *value).collect()),
-            },
-            None if headers.iter().take(index).any(|header| same(&header)) => continue,
-            None if headers.iter().skip(index + 1).any(|header| same(&header)) => {
-                Some(headers.iter().filter(same).map(|(_, value)| value).collect())
-            }
-            None => None,
-        };
-        if !std::mem::take(&mut is_first) {
-            out.push(b',');
-        }
-        key(out, name);
-        out.push(b':');
-        match several {
-            Some(values) => array(out, values.into_iter(), traceback),
-            None => value(out, single, traceback),
-        }
+    if headers.len() <= GLANCE {
+        few(out, headers, traceback);
+    } else {
+        many(out, headers, traceback);
     }
-    out.push(b'}');
+    // Behind each member stands a comma.
+    match out.last_mut() {
+        Some(comma @ b',') => *comma = b'}',
+        _ => out.push(b'}'),
+    }
 }
 
-/// The values of each name, with their places.
-fn by_name(headers: &Headers) -> HashMap<&Text, Vec<(usize, &Value)>> {
-    let mut grouped: HashMap<&Text, Vec<(usize, &Value)>> = HashMap::with_capacity(headers.len());
-    for (index, (name, value)) in headers.iter().enumerate() {
-        grouped.entry(name).or_default().push((index, value));
+fn few(out: &mut Vec<u8>, headers: &Headers, traceback: Option<&str>) {
+    let mut written = [false; GLANCE];
+    for (index, (name, first)) in headers.iter().enumerate() {
+        if written[index] {
+            continue;
+        }
+        // Takes memory for repeated names only.
+        let mut others = Vec::new();
+        for (later, (other, value)) in headers.iter().enumerate().skip(index + 1) {
+            if other == name {
+                written[later] = true;
+                others.push(value);
+            }
+        }
+        member(out, name, first, &others, traceback);
     }
-    grouped
+}
+
+fn many(out: &mut Vec<u8>, headers: &Headers, traceback: Option<&str>) {
+    let mut grouped: Vec<(&Text, &Value, Vec<&Value>)> = Vec::with_capacity(headers.len());
+    let mut seen: HashMap<&Text, usize> = HashMap::with_capacity(headers.len());
+    for (name, value) in headers.iter() {
+        match seen.get(name) {
+            Some(index) => grouped[*index].2.push(value),
+            None => {
+                seen.insert(name, grouped.len());
+                grouped.push((name, value, Vec::new()));
+            }
+        }
+    }
+    for (name, first, others) in grouped {
+        member(out, name, first, &others, traceback);
+    }
+}
+
+fn member(out: &mut Vec<u8>, name: &Text, first: &Value, others: &[&Value], traceback: Option<&str>) {
+    key(out, name);
+    out.push(b':');
+    if others.is_empty() {
+        value(out, first, traceback);
+    } else {
+        array(out, std::iter::once(first).chain(others.iter().copied()), traceback);
+    }
+    out.push(b',');
 }
 
 fn array<'a>(out: &mut Vec<u8>, values: impl Iterator<Item = &'a Value>, traceback: Option<&str>) {
@@ -156,11 +176,18 @@ fn bytes(out: &mut Vec<u8>, raw: &[u8], traceback: Option<&str>) {
 
 /// A JSON string. Control characters are the only ones JSON needs escaped beside quote and backslash.
 fn string(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
+    let is_plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
     let bytes = text.as_bytes();
+    out.push(b'"');
+    // Most texts are plain, and without a way out of its loop this looks at many bytes at once.
+    if bytes.iter().fold(true, |all, byte| all & is_plain(byte)) {
+        out.extend_from_slice(bytes);
+        out.push(b'"');
+        return;
+    }
     let mut from = 0;
     for (index, byte) in bytes.iter().enumerate() {
-        if *byte >= 0x20 && *byte != b'"' && *byte != b'\\' {
+        if is_plain(byte) {
             continue;
         }
         out.extend_from_slice(&bytes[from..index]);
