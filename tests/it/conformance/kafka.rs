@@ -90,7 +90,7 @@ impl Harness for Kafka {
             ("", Value::Bytes(vec![0, 255])),
         ];
         // Retention goes by it: an old one would be removed at once.
-        let now = chrono::Utc::now().timestamp_millis();
+        let now = crate::support::database::now().timestamp_millis();
         vec![
             kafka_message(Some(b"key"), entries, Some(Bytes::from_static(br#"{"order": 1}"#)), now),
             kafka_message(None, Vec::new(), None, now + 1),

@@ -17,7 +17,7 @@ fn record(key: Option<&'static [u8]>, headers: Vec<(&str, Value)>, value: Option
 async fn every_form_of_a_record_is_in_its_row_and_comes_out_again() {
     let post =
         Post::with(crate::support::database::Database::fresh().await, 1, &[("max.message.bytes", "100000000")]).await;
-    let now = chrono::Utc::now().timestamp_millis();
+    let now = crate::support::database::now().timestamp_millis();
     let many = |name: &str| -> Vec<(String, Value)> {
         (0..300).map(|n| (format!("{name}{n}"), Value::Bytes(vec![b'v'; n]))).collect()
     };
