@@ -11,7 +11,6 @@ use anyhow::Context;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tokio::time::sleep;
 
-use self::brokers::Brokers;
 use crate::{
     clock::Clock,
     config::{self, Config, Pem, Tls},
@@ -200,7 +199,7 @@ fn replay(
     let last_call = stop.last_call(deadline.saturating_sub(Duration::from_secs(4)).max(deadline / 2));
     let replay = Replay {
         store: Arc::clone(store),
-        publishers: Arc::new(Brokers::new(config, "replay")?.publishers()),
+        publishers: Arc::new(brokers::publishers(config)?),
         metrics: metrics.clone(),
         sources: config.sources.iter().map(|source| source.name.clone()).collect(),
         concurrency: config.replay.concurrency.as_usize(),

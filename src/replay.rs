@@ -8,6 +8,7 @@
 
 mod attempt;
 mod driver;
+pub mod kafka;
 pub mod pace;
 pub mod publisher;
 pub mod rabbitmq;

@@ -10,7 +10,7 @@ use crate::{
     },
     config::{self, AmqpAddress, Config, Pem, Rabbitmq, Tls},
     kafka::client::Cluster,
-    replay::{Publisher, rabbitmq::RabbitPublisher},
+    replay::{Publisher, kafka::KafkaPublisher, rabbitmq::RabbitPublisher},
 };
 
 /// Connections for one role (capture, replay, watch): a broker that blocks publishers must not block acks.
@@ -32,10 +32,22 @@ impl Brokers {
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Broker>, String> {
         self.0.get(name).cloned().ok_or_else(|| format!("broker {name:?} is not a RabbitMQ"))
     }
+}
 
-    pub(super) fn publishers(self) -> HashMap<String, Arc<dyn Publisher>> {
-        self.0.into_iter().map(|(name, broker)| (name, Arc::new(RabbitPublisher::new(broker)) as _)).collect()
+/// A publisher for every broker.
+pub(super) fn publishers(config: &Config) -> Result<HashMap<String, Arc<dyn Publisher>>, String> {
+    let rabbits = Brokers::new(config, "replay")?.0.into_iter();
+    let mut publishers: HashMap<String, Arc<dyn Publisher>> =
+        rabbits.map(|(name, broker)| (name, Arc::new(RabbitPublisher::new(broker)) as _)).collect();
+    for (name, broker) in &config.brokers {
+        if let config::Broker::Kafka(kafka) = broker {
+            let mut cluster = cluster(config, name)?;
+            let own = kafka.replay_properties.iter();
+            cluster.properties.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            publishers.insert(name.clone(), Arc::new(KafkaPublisher::new(cluster, config.replay.lease.get())));
+        }
     }
+    Ok(publishers)
 }
 
 /// How to reach the Kafka cluster of that name.

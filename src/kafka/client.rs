@@ -66,6 +66,8 @@ impl ConsumerContext for Logged {}
 /// Levels as in syslog. What librdkafka reports as an error is an outage it is busy with: a warning of ours.
 pub(super) fn log(level: i32, facility: &str, words: &str) {
     match level {
+        // Settings of consumers that a producer gets as well, and the other way round: one list serves both.
+        _ if facility == "CONFWARN" => tracing::debug!(facility, "{words}"),
         0..=4 => tracing::warn!(facility, "{words}"),
         5 | 6 => tracing::info!(facility, "{words}"),
         _ => tracing::debug!(facility, "{words}"),

@@ -21,7 +21,9 @@ use rdkafka::{
     bindings::{self as c, rd_kafka_resp_err_t as Err},
     client::{Client, ClientContext},
     error::{IsError, RDKafkaErrorCode},
+    message::BorrowedMessage,
     types::{RDKafka, RDKafkaEvent},
+    util::IntoOpaque,
 };
 use uuid::Uuid;
 
@@ -315,6 +317,92 @@ pub(crate) fn member_id<C: ClientContext>(client: &Client<C>) -> Option<String> 
         let copy = text(id.as_ptr());
         c::rd_kafka_mem_free(client.native_ptr(), id.as_ptr().cast());
         Some(copy)
+    }
+}
+
+/// A record to be produced. A null header value is a [`Value::Void`].
+#[derive(Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) topic: &'a str,
+    /// `None`: any.
+    pub(crate) partition: Option<i32>,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) headers: &'a Headers,
+    pub(crate) millis: Option<i64>,
+}
+
+/// Hands a record to a producer of rdkafka's, which gives `opaque` to its context with the delivery report. What cannot be
+/// handed over gives it back.
+pub(crate) fn produce<C: ClientContext, T: IntoOpaque>(
+    client: &Client<C>,
+    record: &Outgoing<'_>,
+    opaque: T,
+) -> Result<(), (RDKafkaErrorCode, T)> {
+    fn parts(bytes: Option<&[u8]>) -> (*const std::ffi::c_void, usize) {
+        bytes.map_or((ptr::null(), 0), |bytes| (bytes.as_ptr().cast(), bytes.len()))
+    }
+    let Ok(topic) = CString::new(record.topic) else { return Result::Err((RDKafkaErrorCode::InvalidTopic, opaque)) };
+    let (value, value_len) = parts(record.value);
+    let (key, key_len) = parts(record.key);
+    let opaque = opaque.into_ptr();
+    // SAFETY: everything is copied, but for the headers, which are librdkafka's once it has taken the record, and the
+    // opaque, which comes back with the report, or is taken back here.
+    unsafe {
+        let headers = c::rd_kafka_headers_new(record.headers.len());
+        for (name, header) in record.headers.iter() {
+            let (start, len) = parts(header.as_bytes());
+            let len = isize::try_from(len).unwrap_or(isize::MAX);
+            let name_len = isize::try_from(name.len()).unwrap_or(isize::MAX);
+            c::rd_kafka_header_add(headers, name.as_bytes().as_ptr().cast(), name_len, start, len);
+        }
+        let code = c::rd_kafka_producev(
+            client.native_ptr(),
+            c::rd_kafka_vtype_t::RD_KAFKA_VTYPE_TOPIC,
+            topic.as_ptr(),
+            c::rd_kafka_vtype_t::RD_KAFKA_VTYPE_PARTITION,
+            record.partition.unwrap_or(-1),
+            c::rd_kafka_vtype_t::RD_KAFKA_VTYPE_MSGFLAGS,
+            c::RD_KAFKA_MSG_F_COPY,
+            c::rd_kafka_vtype_t::RD_KAFKA_VTYPE_VALUE,
+            value,
+            value_len,
+            c::rd_kafka_vtype_t::RD_KAFKA_VTYPE_KEY,
+            key,
+            key_len,
+            c::rd_kafka_vtype_t::RD_KAFKA_VTYPE_OPAQUE,
+            opaque,
+            c::rd_kafka_vtype_t::RD_KAFKA_VTYPE_TIMESTAMP,
+            record.millis.unwrap_or(0),
+            c::rd_kafka_vtype_t::RD_KAFKA_VTYPE_HEADERS,
+            headers,
+            c::rd_kafka_vtype_t::RD_KAFKA_VTYPE_END,
+        );
+        if code.is_error() {
+            c::rd_kafka_headers_destroy(headers);
+            return Result::Err((code.into(), T::from_ptr(opaque)));
+        }
+    }
+    Ok(())
+}
+
+/// How far a message got that was not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It did not leave.
+    NotSent,
+    /// It may have arrived.
+    Possible,
+    Arrived,
+}
+
+/// Of a message that came with a delivery report.
+pub(crate) fn reach(message: &BorrowedMessage<'_>) -> Reach {
+    // SAFETY: the message is alive.
+    match unsafe { c::rd_kafka_message_status(message.ptr()) } {
+        c::rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_NOT_PERSISTED => Reach::NotSent,
+        c::rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED => Reach::Possible,
+        c::rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_PERSISTED => Reach::Arrived,
     }
 }
 

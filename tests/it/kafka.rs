@@ -4,6 +4,7 @@
 
 mod access;
 mod database;
+mod home;
 mod instances;
 mod records;
 mod topics;

@@ -149,6 +149,13 @@ impl Kafka {
         client.fetch_watermarks(topic, partition, SOON).expect("an end")
     }
 
+    /// A consumer of everything, in a group of its own.
+    pub(crate) fn reader(&self) -> BaseConsumer {
+        let mut config = config(&self.brokers);
+        config.set("group.id", unique("reader")).set("auto.offset.reset", "earliest");
+        config.create().expect("a client")
+    }
+
     /// Messages of a topic with one partition that the group has not committed.
     pub(crate) fn depth(&self, group: &str, topic: &str) -> i64 {
         let client = self.looking(group);
