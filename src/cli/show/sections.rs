@@ -129,8 +129,13 @@ fn message(page: &mut Page, letter: &Letter) {
     });
     page.field("body", size.as_deref().or(state));
     let properties = letter.read.get("properties").and_then(Json::as_object);
+    // A broker tells the time in its own unit.
+    let time = match letter.text("broker_kind") {
+        Some("kafka") => chrono::DateTime::from_timestamp_millis,
+        _ => |seconds| chrono::DateTime::from_timestamp(seconds, 0),
+    };
     for (name, value) in properties.into_iter().flatten() {
-        match value.as_i64().filter(|_| name == "timestamp").and_then(|at| chrono::DateTime::from_timestamp(at, 0)) {
+        match value.as_i64().filter(|_| name == "timestamp").and_then(time) {
             Some(at) => page.time("timestamp", Some(&at.to_rfc3339())),
             None => page.field(&name.replace('_', " "), Some(&text_of(value))),
         }

@@ -111,6 +111,29 @@ async fn a_letter_is_shown_in_the_order_people_ask() {
 }
 
 #[tokio::test]
+async fn the_time_of_a_message_is_told_in_its_brokers_unit() {
+    use dead_letter_office::message::{AmqpProperties, Headers, KafkaProperties, RawMessage, RecordTime, wire};
+    let cli = Cli::new().await;
+    let amqp = AmqpProperties { timestamp: Some(1_796_052_312), ..AmqpProperties::default() };
+    let kafka =
+        KafkaProperties { timestamp: Some(RecordTime::Created(1_796_052_312_029)), ..KafkaProperties::default() };
+    for (kind, message) in [
+        ("rabbitmq", RawMessage::amqp(amqp, Headers::default(), "")),
+        ("kafka", RawMessage::kafka(kafka, None, Headers::default(), None)),
+    ] {
+        let id = cli.captured_letter(b"{}").await;
+        let mut stored = Vec::new();
+        wire::encode(&mut stored, &message, None);
+        let update = sqlx::query("UPDATE dead_letter_queue SET broker_kind = $2, wire = $3 WHERE id = $1");
+        update.bind(id).bind(kind).bind(stored).execute(&cli.database.pool).await.expect("updated");
+
+        let page = cli.run(&["show", &id.to_string()]).await;
+
+        assert!(page.out.contains("2026-11-30 15:25:12 UTC"), "{kind}: {page:?}");
+    }
+}
+
+#[tokio::test]
 async fn bodies_are_exact() {
     let cli = Cli::new().await;
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
