@@ -3,6 +3,7 @@
 pub(crate) mod brokers;
 mod capture;
 mod listen;
+mod sources;
 mod upkeep;
 
 use std::{sync::Arc, time::Duration};
@@ -132,6 +133,8 @@ async fn start(
         upkeep::run(Arc::clone(&store), metrics.clone(), host, parts.names(), retention, stop.soft.clone()),
     );
     if parts.capture {
+        let named = config.sources.iter().cloned().zip(sources.iter().cloned()).collect();
+        tasks.spawn("source reports", sources::report(Arc::clone(&store), named, stop.soft.clone()));
         capture::start(&config, &store, &sources, &stop, &mut tasks)?;
     }
     if parts.replay {

@@ -17,6 +17,7 @@ mod replay;
 mod run;
 mod selection;
 mod show;
+mod sources;
 mod system_user;
 mod table;
 mod token;
@@ -87,6 +88,8 @@ enum Command {
     Reopen(act::Args),
     /// Mark letters as seen to by other means
     Resolve(act::Args),
+    /// What is captured from, and how far
+    Sources(sources::Args),
     /// Who may use the API
     #[command(subcommand)]
     Token(token::Command),
@@ -155,6 +158,7 @@ async fn dispatch(global: &Global, command: Command) -> Result<(), CliError> {
         Command::Discard(args) => act::act(&Client::open(global).await?, "discard", args, &mut out).await,
         Command::Reopen(args) => act::act(&Client::open(global).await?, "reopen", args, &mut out).await,
         Command::Resolve(args) => act::act(&Client::open(global).await?, "resolve", args, &mut out).await,
+        Command::Sources(args) => sources::sources(&Client::open(global).await?, args, &mut out).await,
         Command::Token(command) => token::token(&Client::open(global).await?, command, &mut out).await,
         Command::Metrics => metrics::metrics(&mut out),
         Command::Openapi => out.json(&crate::http::openapi()),

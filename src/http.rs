@@ -10,6 +10,7 @@ mod letters;
 pub mod ops;
 mod problem;
 mod replays;
+mod sources;
 #[cfg(test)]
 mod testing;
 mod tokens;
@@ -50,6 +51,8 @@ fn api() -> OpenApiRouter<HttpState> {
         .routes(routes!(letters::act::reopen))
         .routes(routes!(letters::act::resolve))
         .routes(routes!(replays::one))
+        .routes(routes!(sources::list))
+        .routes(routes!(sources::seek))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
 }
@@ -88,6 +91,8 @@ mod tests {
             "letters/{id}/replay",
             "tokens",
             "replays/{id}",
+            "sources",
+            "sources/{name}/seek",
         ] {
             assert!(paths.contains(&&format!("/api/v1/{path}")), "{path}: {paths:?}");
         }

@@ -1,5 +1,7 @@
 //! Every metric: name, labels and help, once. Label values come from the configuration, never from a message.
 
+mod seen;
+
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
@@ -12,6 +14,8 @@ use prometheus::{
     Encoder, Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
     TextEncoder, core::Collector, histogram_opts, opts, proto::MetricFamily,
 };
+
+pub use self::seen::{Seen, SeenPartition};
 
 const SECONDS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -192,6 +196,7 @@ impl Metrics {
             last_complaint: Mutex::new(None),
             held: AtomicU64::new(0),
             trouble: Mutex::new(Some("not connected yet".to_owned())),
+            seen: Mutex::default(),
         }))
     }
 
@@ -294,6 +299,7 @@ struct Series {
     last_complaint: Mutex<Option<Instant>>,
     trouble: Mutex<Option<String>>,
     held: AtomicU64,
+    seen: Mutex<Seen>,
 }
 
 fn add(counters: &[(&'static str, IntCounter)], reason: &str, n: usize) {
@@ -315,6 +321,22 @@ impl SourceMetrics {
         s.batch_rows.observe(rows as f64);
         s.batch_write_seconds.observe(writing.as_secs_f64());
         s.capture_seconds.observe(since_received.as_secs_f64());
+        self.see(|seen| seen.last_stored = Some(Instant::now()));
+    }
+
+    fn see(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.0.seen.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What was last seen at the broker.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A consumer group of this Kafka cluster was joined.
+    pub fn joined(&self, cluster: &str) {
+        self.see(|seen| seen.cluster = Some(cluster.to_owned()));
     }
 
     /// Rows that were marked as second copies.
@@ -388,12 +410,22 @@ impl SourceMetrics {
     }
 
     pub fn lag(&self, queue: &str, messages: u64, oldest: Option<Duration>) {
+        self.see(|seen| *seen.waiting.entry(queue.to_owned()).or_default() = messages);
         let labels = [self.0.source.as_str(), queue, "", ""];
         self.0.lag_messages.with_label_values(&labels).set(messages as f64);
         match oldest {
             Some(age) => self.0.lag_seconds.with_label_values(&labels).set(age.as_secs_f64()),
             None => drop(self.0.lag_seconds.remove_label_values(&labels)),
         }
+    }
+
+    /// First offset and the one after the last, of all partitions that the brokers answered for.
+    pub fn bounds<'a>(&self, all: impl Iterator<Item = (&'a str, i32, (i64, i64))>) {
+        self.see(|seen| {
+            seen.partitions.values_mut().for_each(|partition| partition.bounds = None);
+            all.for_each(|(topic, number, bounds)| seen.partition(topic, number).bounds = Some(bounds));
+            seen.partitions.retain(|_, partition| *partition != SeenPartition::default());
+        });
     }
 
     /// Messages of a partition that are not in the table yet.
@@ -407,10 +439,16 @@ impl SourceMetrics {
         let _ = self.0.lag_messages.remove_label_values(&[self.0.source.as_str(), "", topic, &partition.to_string()]);
     }
 
-    /// A partition that is not read until somebody decides.
-    pub fn stopped(&self, topic: &str, partition: i32, stopped: bool) {
+    /// A partition that is not read until somebody moves the position from here; `None`: it is read.
+    pub fn stopped(&self, topic: &str, partition: i32, at: Option<i64>) {
+        self.see(|seen| seen.partition(topic, partition).stopped_at = at);
         let labels = [self.0.source.as_str(), topic, &partition.to_string()];
-        self.0.partitions_stopped.with_label_values(&labels).set(i64::from(stopped));
+        self.0.partitions_stopped.with_label_values(&labels).set(i64::from(at.is_some()));
+    }
+
+    /// Where somebody set the group's offset by hand, when the partition began to be read.
+    pub fn reset(&self, topic: &str, partition: i32, to: Option<i64>) {
+        self.see(|seen| seen.partition(topic, partition).reset_to = to);
     }
 
     /// Messages that the broker dropped before they could be read.

@@ -18,6 +18,7 @@ mod reading;
 pub mod replays;
 mod returns;
 mod row;
+pub mod sources;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tokens;

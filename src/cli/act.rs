@@ -100,7 +100,12 @@ fn naming(id: i64, why: String) -> String {
 
 /// Asks before more than one letter is changed. Where nobody can answer, `--yes` has to be there.
 pub(super) fn confirm(what: &str, letters: usize, yes: bool) -> Result<(), CliError> {
-    if letters <= 1 || yes {
+    if letters <= 1 { Ok(()) } else { ask(what, yes) }
+}
+
+/// Asks before something that has consequences.
+pub(super) fn ask(what: &str, yes: bool) -> Result<(), CliError> {
+    if yes {
         return Ok(());
     }
     if !io::stdin().is_terminal() {

@@ -22,8 +22,9 @@ impl PgStore {
         Ok(())
     }
 
-    /// Takes this instance off the list, and with it those not seen for a day.
+    /// Takes this instance off the list, and with it those not seen for a day. Its sources stay known.
     pub async fn leave(&self) -> Result<(), sqlx::Error> {
+        self.end_reports().await?;
         // Called at an orderly stop.
         sqlx::query("DELETE FROM dlo_instances WHERE id = $1 OR seen_at < now() - interval '1 day'")
             .bind(&self.instance)

@@ -4,6 +4,7 @@ mod act;
 mod look;
 mod reach;
 mod server;
+mod sources;
 mod terminal;
 
 use std::{process::Stdio, time::Duration};

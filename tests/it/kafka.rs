@@ -7,6 +7,7 @@ mod database;
 mod home;
 mod instances;
 mod records;
+mod seek;
 mod topics;
 
 use std::{sync::Arc, time::Duration};

@@ -8,6 +8,7 @@ mod outages;
 mod replicas;
 mod rights;
 mod services;
+mod sources;
 mod start;
 mod stop;
 mod tls;

@@ -318,7 +318,7 @@ impl<'a> Consuming<'a> {
             Found::Stopped(at, why) => {
                 self.pump.shared.stop(&session, at);
                 tracing::error!(source = self.name(), partition = %session.partition, "stopped: {why}");
-                self.pump.settings.metrics.stopped(&session.partition.topic, session.partition.number, true);
+                self.pump.settings.metrics.stopped(&session.partition.topic, session.partition.number, Some(at.offset));
                 return Ok(());
             }
         };
@@ -332,7 +332,7 @@ impl<'a> Consuming<'a> {
         if !self.pump.shared.begin(&session, known) {
             return Ok(());
         }
-        self.pump.settings.metrics.stopped(&session.partition.topic, session.partition.number, false);
+        self.pump.settings.metrics.stopped(&session.partition.topic, session.partition.number, None);
         let list = broker::list_at([(&session.partition, Offset::Offset(offset))]).map_err(said)?;
         self.client.incremental_assign(&list).map_err(said)?;
         if self.paused {

@@ -87,7 +87,9 @@ impl Resolver {
         let facts = self.ask(partitions, known).await?;
         let mut resolved = Vec::new();
         for (partition, facts) in facts {
-            if let Some(offset) = facts.reset_by_hand() {
+            let reset = facts.reset_by_hand();
+            self.metrics.reset(&partition.topic, partition.number, reset);
+            if let Some(offset) = reset {
                 self.say_reset(&partition, &facts, offset);
             }
             match facts.begin() {

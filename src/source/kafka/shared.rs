@@ -153,6 +153,7 @@ impl Shared {
     pub(super) fn joined(&self, group: Arc<Group>) {
         let mut state = self.state();
         state.forget_all();
+        self.metrics.joined(&group.cluster);
         state.group = Some(group);
     }
 

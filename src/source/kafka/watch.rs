@@ -100,6 +100,7 @@ impl Watch {
                 found(Finding::Astray(Session { partition: partition.clone(), number: owned.session }));
             }
         }
+        self.settings.metrics.bounds(bounds.iter().map(|(partition, at)| (&*partition.topic, partition.number, *at)));
         self.show_lag(&ours_to_tell(&bounds, &members, &member_id), &known);
         Ok(())
     }
