@@ -49,6 +49,8 @@ pub struct KafkaPublisher {
 #[derive(Default)]
 struct State {
     client: Option<Arc<Client>>,
+    /// Sends each record in a batch of its own.
+    apart: Option<Arc<Client>>,
     /// Numbers of partitions.
     topics: HashMap<String, (Instant, i32)>,
     /// Whether the cluster answered when it was last asked.
@@ -74,15 +76,18 @@ impl KafkaPublisher {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn client(&self) -> Result<Arc<Client>, String> {
+    fn client(&self, apart: bool) -> Result<Arc<Client>, String> {
         let mut state = self.state();
-        if let Some(client) = state.client.as_ref().filter(|client| client.client().fatal_error().is_none()) {
+        let client = if apart { &mut state.apart } else { &mut state.client };
+        if let Some(client) = client.as_ref().filter(|client| client.client().fatal_error().is_none()) {
             return Ok(Arc::clone(client));
         }
-        let client: Client = self.config().create_with_context(Reports).map_err(|error| error.to_string())?;
-        let client = Arc::new(client);
-        state.client = Some(Arc::clone(&client));
-        Ok(client)
+        let mut config = self.config();
+        if apart {
+            config.set("batch.num.messages", "1");
+        }
+        let made: Client = config.create_with_context(Reports).map_err(|error| error.to_string())?;
+        Ok(Arc::clone(client.insert(Arc::new(made))))
     }
 
     fn config(&self) -> ClientConfig {
@@ -111,7 +116,7 @@ impl KafkaPublisher {
         {
             return Ok(*count);
         }
-        let client = self.client().map_err(PublishError::NotSent)?;
+        let client = self.client(false).map_err(PublishError::NotSent)?;
         let name = topic.to_owned();
         let asking = tokio::task::spawn_blocking(move || {
             let metadata = client.client().fetch_metadata(Some(&name), ANSWER_DEADLINE)?;
@@ -140,7 +145,25 @@ impl KafkaPublisher {
         Some(if report::is_refusal(code) { PublishError::Refused(why) } else { PublishError::NotSent(why) })
     }
 
-    async fn send(&self, publish: &Publish, patience: &Patience) -> Result<oneshot::Receiver<Delivered>, PublishError> {
+    /// Sends a record and waits for its report.
+    async fn deliver(&self, publish: &Publish, patience: &Patience, apart: bool) -> Result<Delivered, PublishError> {
+        let told = self.send(publish, patience, apart).await?;
+        let answer = async {
+            tokio::select! {
+                answer = told => answer.ok(),
+                () = patience.last_call.cancelled() => None,
+            }
+        };
+        let in_doubt = || PublishError::InDoubt("no delivery report in time".to_owned());
+        timeout_at(patience.until, answer).await.ok().flatten().ok_or_else(in_doubt)
+    }
+
+    async fn send(
+        &self,
+        publish: &Publish,
+        patience: &Patience,
+        apart: bool,
+    ) -> Result<oneshot::Receiver<Delivered>, PublishError> {
         let Place::Topic { topic, partition } = &publish.place else {
             return Err(PublishError::Refused("an exchange is not a place of a Kafka cluster".to_owned()));
         };
@@ -157,7 +180,7 @@ impl KafkaPublisher {
             headers: &message.headers,
             millis: message.properties.kafka().and_then(|p| p.timestamp).map(crate::message::RecordTime::millis),
         };
-        let client = self.client().map_err(PublishError::NotSent)?;
+        let client = self.client(apart).map_err(PublishError::NotSent)?;
         let (tell, told) = oneshot::channel();
         let mut tell = Box::new(tell);
         loop {
@@ -185,38 +208,23 @@ impl Publisher for KafkaPublisher {
         if look == Look::Glance {
             return if self.state().is_there { Ok(()) } else { Err("not asked yet".to_owned()) };
         }
-        let client = self.client()?;
+        let client = self.client(false)?;
         let asking = tokio::task::spawn_blocking(move || {
-            client
-                .client()
-                .fetch_cluster_id(ANSWER_DEADLINE)
-                .ok_or_else(|| "no broker of the cluster answers".to_owned())
+            // Asked for and not remembered, as the cluster's id is.
+            client.client().fetch_metadata(None, ANSWER_DEADLINE).map(drop).map_err(|error| error.to_string())
         });
-        let answer = asking.await.map_err(|error| error.to_string())?.map(drop);
+        let answer = asking.await.map_err(|error| error.to_string())?;
         self.state().is_there = answer.is_ok();
         answer
     }
 
     async fn publish(&self, publish: &Publish, patience: &Patience) -> Result<Confirmed, PublishError> {
-        let told = match self.send(publish, patience).await {
-            Ok(told) => told,
-            Err(error) => {
-                if matches!(error, PublishError::NotSent(_)) {
-                    self.state().is_there = false;
-                }
-                return Err(error);
-            }
+        let outcome = match self.deliver(publish, patience, false).await {
+            // Brokers take a batch or refuse it whole: alone it is told for certain.
+            Ok(delivered) if delivered.may_be_anothers() => self.deliver(publish, patience, true).await,
+            outcome => outcome,
         };
-        let answer = async {
-            tokio::select! {
-                answer = told => answer.ok(),
-                () = patience.last_call.cancelled() => None,
-            }
-        };
-        let Ok(Some(delivered)) = timeout_at(patience.until, answer).await else {
-            return Err(PublishError::InDoubt("no delivery report in time".to_owned()));
-        };
-        match delivered.outcome() {
+        match outcome.and_then(Delivered::outcome) {
             Ok(()) => Ok(Confirmed::new()),
             Err(error) => {
                 let fatal = if matches!(error, PublishError::NotSent(_)) { self.fatal() } else { None };
@@ -234,9 +242,14 @@ impl Publisher for KafkaPublisher {
     }
 
     async fn close(&self) {
-        let Some(client) = self.state().client.take() else { return };
+        let clients = {
+            let mut state = self.state();
+            [state.client.take(), state.apart.take()]
+        };
         let flushing = tokio::task::spawn_blocking(move || {
-            let _ = client.flush(Duration::from_secs(2));
+            for client in clients.into_iter().flatten() {
+                let _ = client.flush(Duration::from_secs(2));
+            }
         });
         let _ = flushing.await;
     }

@@ -29,32 +29,52 @@ impl Delivered {
         let Some(code) = self.error else { return Ok(()) };
         let why = format!("topic {:?}: {code}", self.topic);
         Err(match self.reach {
+            // The broker has it; what went wrong is the telling.
+            Reach::Arrived => return Ok(()),
+            // It was on its way once before it was refused.
+            Reach::Possible if !is_of_the_record(code) => PublishError::InDoubt(why),
+            // Leaders move, topics go: it is looked for again.
+            _ if matches!(code, Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition) => {
+                PublishError::NotSent(why)
+            }
             _ if is_refusal(code) => PublishError::Refused(why),
-            Reach::NotSent => PublishError::NotSent(why),
-            Reach::Possible | Reach::Arrived => PublishError::InDoubt(why),
+            Reach::NotSent | Reach::Possible => PublishError::NotSent(why),
         })
+    }
+
+    /// Whether it may be another record's fault: brokers take a batch or refuse it whole.
+    pub(super) fn may_be_anothers(&self) -> bool {
+        self.error.is_some_and(is_of_the_record)
     }
 }
 
-/// Whether an error says that this record is not taken, now and always.
-pub(super) fn is_refusal(code: Code) -> bool {
+/// Whether an error is about what a batch holds: the broker has looked at it, and kept nothing.
+fn is_of_the_record(code: Code) -> bool {
     matches!(
         code,
         Code::MessageSizeTooLarge
             | Code::InvalidMessage
             | Code::InvalidMessageSize
             | Code::MessageBatchTooLarge
-            | Code::InvalidTopic
             | Code::InvalidRecord
             | Code::InvalidTimestamp
+            | Code::InvalidDifferentRecord
             | Code::PolicyViolation
-            | Code::UnknownTopic
-            | Code::UnknownPartition
-            | Code::UnknownTopicOrPartition
-            | Code::TopicAuthorizationFailed
-            | Code::ClusterAuthorizationFailed
             | Code::UnsupportedForMessageFormat
     )
+}
+
+/// Whether an error says that this record is not taken, now and always.
+pub(super) fn is_refusal(code: Code) -> bool {
+    is_of_the_record(code)
+        || matches!(
+            code,
+            Code::InvalidTopic
+                | Code::UnknownTopic
+                | Code::UnknownTopicOrPartition
+                | Code::TopicAuthorizationFailed
+                | Code::ClusterAuthorizationFailed
+        )
 }
 
 /// Hands each report to whoever waits for it.

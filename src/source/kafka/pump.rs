@@ -350,6 +350,8 @@ impl<'a> Consuming<'a> {
         }
         for partition in partitions {
             self.pump.shared.revoke(partition);
+            // Whoever has it now says so.
+            self.pump.settings.metrics.stopped(&partition.topic, partition.number, None);
         }
         self.stop_reading(partitions)
     }

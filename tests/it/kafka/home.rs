@@ -148,6 +148,23 @@ async fn what_the_broker_does_not_take_is_refused_with_its_reason() {
     assert_eq!(post.database.statuses().await.get("REPLAYING"), None);
 }
 
+/// A broker takes a batch or refuses it whole.
+#[tokio::test]
+async fn one_that_is_too_large_takes_none_beside_it_along() {
+    let post = Post::new(1).await;
+    let home = post.kafka.topic_with(1, &[("max.message.bytes", "20000")]).await;
+    let letter = |body: &[u8]| failed_at(&home, 0, Some(b"k"), Some(body));
+    let mut sent: Vec<RawMessage> = (0..60).map(|n| letter(format!("{{\"order\": {n}}}").as_bytes())).collect();
+    sent[30] = letter(&[b'x'; 30_000]);
+
+    let _program = post.replay_all(&sent).await;
+    let ended = post.ended(sent.len()).await;
+
+    let of = |wanted: &str| ended.iter().filter(|(verdict, _)| verdict.as_deref() == Some(wanted)).count();
+    assert_eq!((of("ROUTED"), of("REFUSED")), (59, 1), "{ended:?}");
+    assert_eq!(lying(&post, &home, 59).await.len(), 59);
+}
+
 #[tokio::test]
 async fn who_may_not_write_is_refused() {
     let mut post = Post::new(1).await;
