@@ -1,7 +1,9 @@
 //! What commands need of the configuration: the one place where it is read.
 
+use std::time::Duration;
+
 use crate::{
-    app::brokers::Brokers,
+    app::brokers::{Brokers, cluster},
     config::{self, Config, LoadOptions},
 };
 
@@ -51,10 +53,13 @@ async fn online(global: &Global, config: &Config, out: &mut Out) -> Result<(), C
         }
     }
     let brokers = Brokers::new(config, "check").map_err(CliError::Usage)?;
-    for name in config.brokers.keys() {
-        let reached = match brokers.get(name) {
-            Ok(broker) => broker.channel().await.map(drop).map_err(|error| error.to_string()),
-            Err(why) => Err(why),
+    for (name, broker) in &config.brokers {
+        let reached = match broker {
+            config::Broker::Rabbitmq(_) => match brokers.get(name) {
+                Ok(broker) => broker.channel().await.map(drop).map_err(|error| error.to_string()),
+                Err(why) => Err(why),
+            },
+            config::Broker::Kafka(_) => reach_kafka(config, name).await,
         };
         match reached {
             Ok(()) => out.line(&format!("# broker {name}: answers"))?,
@@ -66,6 +71,12 @@ async fn online(global: &Global, config: &Config, out: &mut Out) -> Result<(), C
     }
     out.flush()?;
     if unreachable { Err(CliError::Code(4)) } else { Ok(()) }
+}
+
+async fn reach_kafka(config: &Config, name: &str) -> Result<(), String> {
+    let cluster = cluster(config, name)?;
+    let reaching = tokio::task::spawn_blocking(move || cluster.reach(Duration::from_secs(10)));
+    reaching.await.map_err(|error| error.to_string())?
 }
 
 /// The JSON Schema of the configuration.

@@ -1,6 +1,13 @@
 //! Settings of clients: what the configuration says, and what dlo itself depends on.
 
-use rdkafka::{ClientConfig, ClientContext, config::RDKafkaLogLevel, consumer::ConsumerContext, error::KafkaError};
+use std::time::Duration;
+
+use rdkafka::{
+    ClientConfig, ClientContext,
+    config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, Consumer, ConsumerContext},
+    error::KafkaError,
+};
 
 /// How to reach a cluster.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +34,19 @@ impl Cluster {
         // librdkafka tells at once what it could not connect to, and why, as log lines; its queue is ours.
         config.set_log_level(RDKafkaLogLevel::Info);
         config
+    }
+}
+
+impl Cluster {
+    /// Connects once and asks. Blocks.
+    pub fn reach(&self, patience: Duration) -> Result<(), String> {
+        let client: BaseConsumer<Logged> =
+            self.client().create_with_context(Logged).map_err(|error| error.to_string())?;
+        let Err(error) = client.fetch_metadata(None, patience) else { return Ok(()) };
+        // Why it was not to be had is told as an event, amid log lines: a login, a certificate, a name.
+        // The first says why; later ones only that all brokers are down.
+        let mut told = (0..100).filter_map(|_| client.poll(Duration::from_millis(1))?.err());
+        Err(told.next().unwrap_or(error).to_string())
     }
 }
 

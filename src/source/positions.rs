@@ -112,22 +112,25 @@ impl PositionClaim {
     /// The steps that storing `letters` means, in the order in which they are to be made.
     #[must_use]
     pub fn moves(&self, letters: &[DeadLetter]) -> Vec<Move> {
-        let mut steps: BTreeMap<(&Arc<str>, i32), (i64, i64)> = BTreeMap::new();
+        let mut moves: Vec<Move> = Vec::new();
         for letter in letters {
             let captured = &letter.captured;
             let (Some(topic), Some(number), Some(offset)) = (&captured.topic, captured.partition, captured.offset)
             else {
                 continue;
             };
-            let step = steps.entry((topic, number)).or_insert((offset, offset + 1));
-            *step = (step.0.min(offset), step.1.max(offset + 1));
+            // Records come many of a partition at a time.
+            let is_same = |step: &&mut Move| step.partition.number == number && step.partition.topic == *topic;
+            if let Some(step) = moves.iter_mut().rev().find(is_same) {
+                (step.first, step.to) = (step.first.min(offset), step.to.max(offset + 1));
+            } else {
+                let partition = Partition { topic: Arc::clone(topic), number };
+                let from = self.expected.get(&partition).map_or(At { epoch: -1, offset: -1 }, |expected| expected.at);
+                moves.push(Move { partition, from, first: offset, to: offset + 1 });
+            }
         }
-        let step = |((topic, number), (first, to)): ((&Arc<str>, i32), (i64, i64))| {
-            let partition = Partition { topic: Arc::clone(topic), number };
-            let from = self.expected.get(&partition).map_or(At { epoch: -1, offset: -1 }, |expected| expected.at);
-            Move { partition, from, first, to }
-        };
-        steps.into_iter().map(step).collect()
+        moves.sort_unstable_by(|a, b| a.partition.cmp(&b.partition));
+        moves
     }
 
     /// These steps have been made.

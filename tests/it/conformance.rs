@@ -212,12 +212,14 @@ async fn a_wait_given_up_at_any_moment_loses_and_reorders_nothing(harness: impl 
                 assert_eq!(delivery.token.session, *session.get_or_insert(delivery.token.session));
                 assert_eq!(delivery.token.position, got.len() as u64 + 1);
                 got.push(delivery.message.body.clone().expect("a body"));
-                unacked.push(delivery.token);
+                unacked.push(delivery);
             }
             // Now and then, so that windows change while waits are given up.
             if unacked.len() > 20 || got.len() == MESSAGES {
                 let count = unacked.len();
-                assert_eq!(source.ack(std::mem::take(&mut unacked)).await, Acked { sent: count, stale: 0 });
+                let deliveries = std::mem::take(&mut unacked);
+                let acked = claim_and_ack(&harness, source.as_mut(), deliveries).await;
+                assert_eq!(acked, Acked { sent: count, stale: 0 });
             }
         }
     };
@@ -323,7 +325,7 @@ async fn not_receiving_bounds_what_is_held_and_keeps_the_session(harness: impl H
     while got.len() < MESSAGES {
         assert!(unacked.iter().all(|delivery| delivery.token.session == session), "the session was to live");
         got.extend(unacked.iter().filter_map(|delivery| delivery.message.body.clone()));
-        assert_eq!(source.ack(tokens(unacked)).await.stale, 0);
+        assert_eq!(claim_and_ack(&harness, source.as_mut(), unacked).await.stale, 0);
         unacked = if got.len() < MESSAGES { recv(source.as_mut(), 20).await } else { Vec::new() };
     }
     assert_eq!(Tally::of(&got), Tally::of(bodies(&sent)));

@@ -3,6 +3,7 @@
 //! With `DLO_LONG=1` with larger numbers: `DLO_LONG=1 cargo test --test it kafka:: -- --test-threads 1 --nocapture`.
 
 mod access;
+mod cluster;
 mod database;
 mod home;
 mod instances;
@@ -45,7 +46,11 @@ impl Post {
     }
 
     async fn with(database: Database, partitions: i32, config: &[(&str, &str)]) -> Self {
-        let kafka = Arc::new(Kafka::connect());
+        Self::at(Kafka::connect(), database, partitions, config).await
+    }
+
+    async fn at(kafka: Kafka, database: Database, partitions: i32, config: &[(&str, &str)]) -> Self {
+        let kafka = Arc::new(kafka);
         let topic = kafka.topic_with(partitions, config).await;
         let source = format!("topics: [\"{topic}\"]");
         let properties = "session.timeout.ms: 6000, heartbeat.interval.ms: 500".to_owned();

@@ -1,6 +1,6 @@
 //! A consumer joins its group.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use rdkafka::{ClientConfig, consumer::Consumer};
 use tokio::runtime::Handle;
@@ -13,7 +13,10 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    kafka::{client::Logged, native::Queue},
+    kafka::{
+        client::Logged,
+        native::{Event, Queue},
+    },
     source::{PositionLedger, positions::Group},
 };
 
@@ -40,8 +43,10 @@ pub(super) fn join(
     let installation = runtime.block_on(ledger.installation()).map_err(|error| chain(&error))?;
     let id = client_id(installation);
     let client: Client = config(settings, &id).create_with_context(Logged).map_err(|error| error.to_string())?;
-    let queue = Queue::of_consumer(client.client()).ok_or("librdkafka has no queue for this consumer")?;
-    let cluster = client.client().fetch_cluster_id(broker::PATIENCE).ok_or("no broker of the cluster answers")?;
+    let mut queue = Queue::of_consumer(client.client()).ok_or("librdkafka has no queue for this consumer")?;
+    let Some(cluster) = client.client().fetch_cluster_id(broker::PATIENCE) else {
+        return Err(why_not(&mut queue).unwrap_or_else(|| "no broker of the cluster answers".to_owned()));
+    };
     refuse_strangers(&client, &settings.group, &id)?;
     let all_topics: BTreeSet<String> = broker::topics(&client)?.into_keys().collect();
     let subscribed = settings.topics.subscribed(&all_topics);
@@ -50,6 +55,16 @@ pub(super) fn join(
     let names: Vec<&str> = subscribed.iter().map(String::as_str).collect();
     client.subscribe(&names).map_err(|error| error.to_string())?;
     Ok(Joined { client: Arc::new(client), queue, group, installation, all_topics, subscribed })
+}
+
+/// Why a cluster is not to be had is told as an event, amid log lines: a login, a certificate, a name.
+fn why_not(queue: &mut Queue) -> Option<String> {
+    // The first says why; later ones only that all brokers are down.
+    let mut texts = (0..100).filter_map(|_| match queue.poll(Duration::from_millis(1)) {
+        Some(Event::Error { text, .. }) => Some(text),
+        _ => None,
+    });
+    texts.next()
 }
 
 /// Two installations in one group would share the messages between two databases without a word.

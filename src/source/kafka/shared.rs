@@ -280,13 +280,12 @@ impl Shared {
         let group = Arc::clone(state.group.as_ref()?);
         batch.retain(|delivery| state.sessions.contains_key(&delivery.token.session));
         let mut expected = BTreeMap::new();
-        for delivery in batch.iter() {
-            let session = delivery.token.session;
+        for Run { session, end, .. } in runs(batch.iter().map(|delivery| &delivery.token)) {
             let Some(partition) = state.sessions.get(&session).cloned() else { continue };
             let Some(reading) = state.reading_mut(&partition) else { continue };
             let at = At { offset: reading.claimed, ..reading.known.at };
-            expected.entry(partition).or_insert(Expected { session, at });
-            reading.claimed = reading.claimed.max(after(&delivery.token));
+            expected.insert(partition, Expected { session, at });
+            reading.claimed = reading.claimed.max(end);
         }
         (!batch.is_empty()).then_some(PositionClaim { group, expected, lost: Vec::new() })
     }
@@ -310,14 +309,14 @@ impl Shared {
     pub(super) fn ack(&self, tokens: &[AckToken]) -> Acked {
         let mut state = self.state();
         let mut acked = Acked::default();
-        for token in tokens {
-            let partition = state.sessions.get(&token.session).cloned();
+        for Run { session, end, count } in runs(tokens) {
+            let partition = state.sessions.get(&session).cloned();
             match partition.and_then(|partition| state.reading_mut(&partition)) {
                 Some(reading) => {
-                    reading.stored = reading.stored.max(after(token));
-                    acked.sent += 1;
+                    reading.stored = reading.stored.max(end);
+                    acked.sent += count;
                 }
-                None => acked.stale += 1,
+                None => acked.stale += count,
             }
         }
         acked
@@ -365,9 +364,26 @@ impl Shared {
     }
 }
 
-/// The offset after the message that a token stands for: positions count from one, so that zero is none.
-fn after(token: &AckToken) -> i64 {
-    i64::try_from(token.position).unwrap_or(i64::MAX)
+/// What some tokens have in common.
+struct Run {
+    session: u64,
+    /// The offset after the last message.
+    end: i64,
+    count: usize,
+}
+
+/// Tokens by session. Records come many of a partition at a time, and so do their tokens.
+fn runs<'t>(tokens: impl IntoIterator<Item = &'t AckToken>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for token in tokens {
+        // Positions count from one, so that zero is none.
+        let end = i64::try_from(token.position).unwrap_or(i64::MAX);
+        match runs.iter_mut().rev().find(|run| run.session == token.session) {
+            Some(run) => (run.end, run.count) = (run.end.max(end), run.count + 1),
+            None => runs.push(Run { session: token.session, end, count: 1 }),
+        }
+    }
+    runs
 }
 
 impl State {

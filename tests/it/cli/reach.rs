@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Cli;
-use crate::support::database::Database;
+use crate::support::{database::Database, services};
 
 #[tokio::test]
 async fn a_database_without_the_schema_is_3_until_it_is_migrated() {
@@ -93,4 +93,38 @@ async fn a_configuration_file_says_where_the_database_is() {
     let wrong = cli.run_with(&["check", "-c", "mine.yaml"], &[]).await;
     assert_eq!(wrong.code, 2, "{wrong:?}");
     assert!(wrong.err.contains("mine.yaml:1") && wrong.err.contains("database"), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn check_online_asks_kafka_and_says_why_it_is_not_to_be_had() {
+    let cli = Cli::new().await;
+    let (plain, sasl) = (services::kafka(), services::kafka_sasl());
+    let check = async |servers: &str, properties: &str| {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let yaml = format!(
+            "database: {{ url: \"${{env:DLO_DATABASE_URL}}\" }}\n\
+             brokers: {{ events: {{ kafka: {{ bootstrap_servers: \"{servers}\", properties: {{ {properties} }} }} }} }}\n\
+             sources: [ {{ name: a, broker: events, topics: [t] }} ]\n"
+        );
+        std::fs::write(file.path(), yaml).expect("written");
+        cli.run(&["check", "--online", "-c", file.path().to_str().expect("a path")]).await
+    };
+
+    let good = check(&plain, "").await;
+    assert_eq!(good.code, 0, "{good:?}");
+    assert!(good.out.contains("# broker events: answers"), "{good:?}");
+
+    let nobody = check("127.0.0.1:1", "").await;
+    assert_eq!(nobody.code, 4, "{nobody:?}");
+
+    let login =
+        "security.protocol: sasl_plaintext, sasl.mechanism: PLAIN, sasl.username: dlo, sasl.password: wr0ng-s3cret";
+    let wrong = check(&sasl, login).await;
+    assert_eq!(wrong.code, 4, "{wrong:?}");
+    assert!(wrong.err.contains("uthentication"), "{wrong:?}");
+    assert!(!format!("{}{}", wrong.out, wrong.err).contains("wr0ng"), "{wrong:?}");
+
+    let key = check(&plain, "sasl.mechanismm: PLAIN").await;
+    assert_eq!(key.code, 2, "{key:?}");
+    assert!(key.err.contains("sasl.mechanismm"), "{key:?}");
 }

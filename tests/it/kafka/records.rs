@@ -1,7 +1,12 @@
 //! What is in a row, and that the record can be made from it again byte for byte.
 
 use bytes::Bytes;
-use dead_letter_office::message::{Headers, KafkaProperties, RawMessage, RecordTime, Value};
+use dead_letter_office::{
+    dialect::{Place, Publish},
+    kafka::client::Cluster,
+    message::{Headers, KafkaProperties, RawMessage, RecordTime, Value},
+    replay::{Patience, Publisher, kafka::KafkaPublisher},
+};
 use rdkafka::producer::{FutureRecord, Producer};
 
 use super::{NOTICED, Post, numbered};
@@ -72,6 +77,36 @@ async fn every_form_of_a_record_is_in_its_row_and_comes_out_again() {
     // Without a key it deletes nothing: nobody knows what it is.
     assert_eq!((letters[2].payload_state.as_str(), letters[2].body.clone()), ("pointer", None));
     assert_eq!(letters[5].payload, None);
+}
+
+/// rdkafka neither sends nor reads such names; our own publisher does.
+#[tokio::test]
+async fn header_names_that_are_no_text_are_stored_as_they_were_and_stop_nobody() {
+    let post = Post::new(1).await;
+    let cluster = Cluster { bootstrap_servers: post.kafka.brokers.clone(), ..Cluster::default() };
+    let publisher = KafkaPublisher::new(cluster, SOON);
+    let now = crate::support::database::now().timestamp_millis();
+    let mut odd = record(Some(b"k"), vec![("tenant", Value::Bytes(b"eu".to_vec()))], Some("{}".into()), now);
+    for name in [&[0xff, 0xfe, b'A'][..], b"\xc3", b""] {
+        odd.headers.push(name, Value::Bytes(b"x".to_vec()));
+        odd.headers.push(name, Value::Void);
+    }
+    post.send(&numbered(0, 5)).await;
+    let publish =
+        Publish { place: Place::Topic { topic: post.topic.as_str().into(), partition: Some(0) }, message: odd.clone() };
+    let until = tokio::time::Instant::now() + SOON;
+    let patience = Patience { begin_by: until, until, last_call: tokio_util::sync::CancellationToken::new() };
+    publisher.publish(&publish, &patience).await.expect("confirmed");
+    post.send(&numbered(5, 5)).await;
+
+    let _program = post.start();
+    post.stored(11, SOON).await;
+
+    let letters = post.database.letters().await;
+    let letter = letters.iter().find(|letter| letter.captured_offset == Some(5)).expect("the sixth");
+    let mut message = letter.message();
+    message.key = letter.message_key.clone().map(Into::into);
+    assert_eq!(message, odd);
 }
 
 #[tokio::test]

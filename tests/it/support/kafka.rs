@@ -22,6 +22,8 @@ pub(crate) struct Kafka {
     pub(crate) brokers: String,
     admin: AdminClient<DefaultClientContext>,
     producer: FutureProducer,
+    /// Copies of each topic.
+    pub(crate) replication: i32,
     topics: std::sync::Mutex<Vec<String>>,
 }
 
@@ -38,6 +40,7 @@ impl Kafka {
             brokers: brokers.to_owned(),
             admin: config.create().expect("an admin client"),
             producer: producing.create().expect("a producer"),
+            replication: 1,
             topics: std::sync::Mutex::default(),
         }
     }
@@ -51,7 +54,7 @@ impl Kafka {
     }
 
     pub(crate) async fn topic_named(&self, name: &str, partitions: i32, config: &[(&str, &str)]) -> String {
-        let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(self.replication));
         let topic = config.iter().fold(topic, |topic, (key, value)| topic.set(key, value));
         super::eventually("the topic is made", SOON, async || {
             let made = self.admin.create_topics([&topic], &options()).await.expect("asked");

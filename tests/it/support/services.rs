@@ -36,6 +36,12 @@ pub(crate) fn kafka_sasl() -> String {
     env("DLO_TEST_KAFKA_SASL_BROKERS", "127.0.0.1:23094")
 }
 
+/// Three nodes, where they are up (`dev/services up kafka3`).
+pub(crate) fn kafka3() -> Option<String> {
+    let brokers = env("DLO_TEST_KAFKA3_BROKERS", "127.0.0.1:23061,127.0.0.1:23063,127.0.0.1:23065");
+    brokers.split(',').all(|broker| std::net::TcpStream::connect(broker).is_ok()).then_some(brokers)
+}
+
 /// Over TLS, with the file of the authority that signed the broker's certificate.
 pub(crate) fn kafka_tls() -> (Option<String>, Option<String>) {
     (std::env::var("DLO_TEST_KAFKA_SSL_BROKERS").ok(), std::env::var("DLO_TEST_KAFKA_CA").ok())
